@@ -98,8 +98,11 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     /// Extends the member's lease to its full length from now, records how the process does, and tells it what
     /// others want of it.
     ///
+    /// A lease that has run out but that nobody has reaped yet is extended all the same: until a reap, the ledger
+    /// belongs to the member, and its verdicts land.
+    ///
     /// # Errors
-    /// [`StoreError::Fenced`] when it is no longer a member, or its lease has already run out.
+    /// [`StoreError::Fenced`] when it is no longer a member.
     fn beat(&self, member: &MemberId, vitals: Vitals) -> Reply<'_, Orders>;
 
     /// Ends a membership. Jobs still in the ledger go back to the front of their queues with their attempt given
