@@ -158,6 +158,24 @@ fn next_answer(answered: Timestamp, elapsed: Duration, wall: Timestamp) -> Times
     }
 }
 
+/// Measures how long something took, by the monotonic clock. For rates and warnings inside one process; what is
+/// stored or compared between processes is a [`Timestamp`].
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Stopwatch(Instant);
+
+#[cfg_attr(not(feature = "server"), expect(dead_code, reason = "only the server measures"))]
+impl Stopwatch {
+    /// Starts at zero.
+    pub(crate) fn start() -> Stopwatch {
+        Stopwatch(Instant::now())
+    }
+
+    /// The time since the start.
+    pub(crate) fn elapsed(&self) -> Duration {
+        self.0.elapsed()
+    }
+}
+
 /// A clock that stands still until a test moves it.
 #[derive(Debug)]
 pub struct ManualClock {
