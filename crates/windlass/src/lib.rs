@@ -8,6 +8,8 @@
 //! to someone else.
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "testing")]
+pub mod checker;
 pub mod clock;
 pub mod config;
 pub mod entropy;
