@@ -1,7 +1,7 @@
 //! What is known of a test run: pushes, runs, faults, and what the store says in the end.
 //!
-//! Events may be recorded in any order; judging sorts them by their instants, and by the order of recording where
-//! those are equal.
+//! Events may be recorded in any order: runs are put in the order of their leases when they are judged, and all
+//! events in the order of time when a story is told.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -174,7 +174,7 @@ pub(super) struct Push {
 /// Everything the judge is told. Fill it with [`record`](History::record), [`read`](History::read) and
 /// [`store`](History::store), then [`check`](History::check).
 ///
-/// All of it is held in memory: about 150 bytes for each line of the journal.
+/// All of it is held in memory: about 120 bytes for each line of the journal.
 #[derive(Debug, Clone, Default)]
 pub struct History {
     pub(super) allowances: Allowances,

@@ -138,6 +138,30 @@ fn a_vanished_job_that_only_finished_is_lost_unless_jobs_are_removed_when_done()
 }
 
 #[test]
+fn a_job_whose_outcome_was_accepted_may_be_gone_even_where_done_jobs_are_kept() {
+    let life = example(&[Mishap::Failed], Ending::DoneAndRemoved);
+    let mut keeping = History::default();
+    life.events
+        .into_iter()
+        .for_each(|event| keeping.record(event));
+
+    assert!(keeping.check().is_clean());
+}
+
+#[test]
+fn a_record_that_this_test_did_not_send_is_no_ghost_until_it_runs() {
+    let mut life = example(&[], Ending::StillReady);
+    life.events.clear();
+
+    let before = history(std::slice::from_ref(&life)).check();
+    life.run(&[(Phase::Started, 5)], 1);
+    let after = history(&[life]).check();
+
+    assert!(before.is_clean(), "{before}");
+    assert_eq!(after.ghosts, [VICTIM]);
+}
+
+#[test]
 fn a_job_in_doubt_may_be_missing_and_may_have_run() {
     let mut life = example(&[], Ending::Done);
     life.events
@@ -212,6 +236,46 @@ fn a_report_says_in_at_most_twelve_lines_what_is_wrong() {
         "{summary}"
     );
     assert_eq!(report.timelines.len(), 20);
+}
+
+#[test]
+fn the_summary_of_a_clean_history_counts_everything() {
+    let mishaps = [
+        Mishap::Failed,
+        Mishap::Released,
+        Mishap::Killed,
+        Mishap::Stopped,
+        Mishap::Terminated,
+    ];
+    let plan = |mishaps: &[Mishap], ending| Plan {
+        acknowledged: true,
+        delay_ms: None,
+        mishaps: mishaps.to_vec(),
+        ending,
+    };
+    let plans = [
+        plan(&mishaps, Ending::Done),
+        plan(&[Mishap::Failed], Ending::Dead),
+        plan(&[], Ending::StillReady),
+        plan(&[], Ending::NeverArrived),
+    ];
+
+    let summary = history(&lives(&plans)).check().to_string();
+
+    let expected = "\
+history:         clean
+pushes:          4 sent, 3 acknowledged, 1 in doubt
+runs:            8 started, 2 finished, 2 retries, 1 releases
+jobs:            2 ended, 1 dead, 1 done, 1 ready
+faults:          3, 0 torn lines
+lost:            0
+ghosts:          0
+duplicates:      3: 1 by kill, 1 by stop, 1 by term
+unexplained:     0
+double finishes: 0
+stale finishes:  0
+early runs:      0";
+    assert_eq!(summary, expected);
 }
 
 #[test]

@@ -14,13 +14,14 @@ pub(super) enum Plant {
     AgainAfterFaultsThatDoNotTouch,
     AgainAfterItsOutcome,
     SameRunTwice,
+    SameRunAfterItFailed,
     AcceptedTwice,
     StoredAsAcceptedTwice,
     StaleFinish,
     Early,
 }
 
-pub(super) const PLANTS: [Plant; 12] = [
+pub(super) const PLANTS: [Plant; 13] = [
     Plant::Lost,
     Plant::LostAfterFencedFinish,
     Plant::InUnknownState,
@@ -29,6 +30,7 @@ pub(super) const PLANTS: [Plant; 12] = [
     Plant::AgainAfterFaultsThatDoNotTouch,
     Plant::AgainAfterItsOutcome,
     Plant::SameRunTwice,
+    Plant::SameRunAfterItFailed,
     Plant::AcceptedTwice,
     Plant::StoredAsAcceptedTwice,
     Plant::StaleFinish,
@@ -88,6 +90,14 @@ impl Plant {
                 life.run(&[(Phase::Started, start.at + 3)], start.run);
                 life.fault(FaultKind::Kill, start.run, start.at + 1, start.at + 2);
             }
+            Plant::SameRunAfterItFailed => {
+                life.drop_phases(&[Phase::Accepted]);
+                let (failed, again) = (start.at + 1, start.at + 2);
+                life.run(
+                    &[(Phase::Failed, failed), (Phase::Started, again)],
+                    start.run,
+                );
+            }
             Plant::AcceptedTwice => life.run(&[(Phase::Accepted, accepted.at + 1)], start.run),
             Plant::StoredAsAcceptedTwice => life.keep("done", 2),
             Plant::StaleFinish => {
@@ -109,7 +119,8 @@ impl Plant {
             Plant::AgainWithoutFault
             | Plant::AgainAfterFaultsThatDoNotTouch
             | Plant::AgainAfterItsOutcome
-            | Plant::SameRunTwice => [0, 0, 1, 0, 0, 0],
+            | Plant::SameRunTwice
+            | Plant::SameRunAfterItFailed => [0, 0, 1, 0, 0, 0],
             Plant::AcceptedTwice | Plant::StoredAsAcceptedTwice => [0, 0, 0, 1, 0, 0],
             Plant::StaleFinish => [0, 0, 0, 0, 1, 0],
             Plant::Early => [0, 0, 0, 0, 0, 1],
