@@ -1,4 +1,8 @@
-//! Configuration errors.
+//! How a server is set up, and what is said when that cannot work.
+
+use std::time::Duration;
+
+use crate::store::{Keep, LEASE_MAX, LEASE_MIN};
 
 /// A setting that cannot be used, with where it stands and what is allowed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -12,4 +16,191 @@ pub struct ConfigError {
     pub origin: Option<String>,
     /// What is allowed.
     pub allowed: String,
+}
+
+/// How a server works its queues. Plain fields: start from [`ServerConfig::default`] and change what differs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ServerConfig {
+    /// The queues it serves, in order. At least one. Default: `default`.
+    pub queues: Vec<QueueConfig>,
+    /// How it chooses between queues. Default: by weight.
+    pub order: QueueOrder,
+    /// Handlers at a time, 1 to 10,000. Default: 100 (async handlers mostly wait).
+    pub concurrency: u32,
+    /// Threads of the CPU pool, up to 1,024; 0 means as many as the machine has. Default: 0.
+    pub cpu_threads: u32,
+    /// How long the process stays a member without a beat, 1 s to 24 h. Default: 15 s. Shorter recovers crashes
+    /// sooner, and loses the membership of a process that stands still for as long.
+    pub lease: Duration,
+    /// The longest time between two looks for due or ready jobs, 10 ms to 60 s. Default: 1 s.
+    pub poll_interval: Duration,
+    /// How long a stop waits for running jobs, up to 24 h. Default: 25 s (less than what service managers wait).
+    pub stop_timeout: Duration,
+    /// How long a handler that was told to give way may take, up to 1 h. Default: 2 s.
+    pub cancel_grace: Duration,
+    /// The longest a run may take when its job says nothing, 1 ms or more. Default: no limit.
+    pub job_timeout: Option<Duration>,
+    /// A handler that blocks the I/O runtime for longer is warned about, 1 ms or more. Default: 50 ms.
+    pub block_warning: Duration,
+    /// The most jobs leased ahead while jobs are short, up to 5,000. Default: 1,000.
+    pub prefetch_max: u32,
+    /// How long ended jobs are kept.
+    pub keep: Keep,
+}
+
+/// One queue a server serves.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QueueConfig {
+    /// Its name.
+    pub name: String,
+    /// Its share under [`QueueOrder::Weighted`], 1 to 1,000. Default: 1.
+    pub weight: u32,
+    /// Whether its jobs must never run twice. Default: false.
+    pub at_most_once: bool,
+}
+
+/// How a server chooses between queues that all hold jobs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum QueueOrder {
+    /// The first queue first, as long as it holds jobs. The others may starve.
+    Strict,
+    /// By weight.
+    #[default]
+    Weighted,
+    /// All alike.
+    Fair,
+}
+
+impl QueueConfig {
+    /// A queue of weight 1.
+    pub fn new(name: impl Into<String>) -> QueueConfig {
+        QueueConfig {
+            name: name.into(),
+            weight: 1,
+            at_most_once: false,
+        }
+    }
+}
+
+impl Default for ServerConfig {
+    fn default() -> ServerConfig {
+        ServerConfig {
+            queues: vec![QueueConfig::new(crate::job::QUEUE_DEFAULT)],
+            order: QueueOrder::Weighted,
+            concurrency: 100,
+            cpu_threads: 0,
+            lease: Duration::from_secs(15),
+            poll_interval: Duration::from_secs(1),
+            stop_timeout: Duration::from_secs(25),
+            cancel_grace: Duration::from_secs(2),
+            job_timeout: None,
+            block_warning: Duration::from_millis(50),
+            prefetch_max: 1_000,
+            keep: Keep::default(),
+        }
+    }
+}
+
+impl ServerConfig {
+    /// Checks every range.
+    ///
+    /// # Errors
+    /// [`ConfigError`] names the field, what was found and what is allowed.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        self.validate_queues()?;
+        let second = Duration::from_secs(1);
+        let day = 24 * 60 * 60 * second;
+        within("concurrency", self.concurrency, 1, 10_000)?;
+        within("cpu_threads", self.cpu_threads, 0, 1_024)?;
+        within("prefetch_max", self.prefetch_max, 0, 5_000)?;
+        span_within("lease", self.lease, LEASE_MIN, LEASE_MAX)?;
+        span_within(
+            "poll_interval",
+            self.poll_interval,
+            Duration::from_millis(10),
+            60 * second,
+        )?;
+        span_within("stop_timeout", self.stop_timeout, Duration::ZERO, day)?;
+        span_within(
+            "cancel_grace",
+            self.cancel_grace,
+            Duration::ZERO,
+            3_600 * second,
+        )?;
+        span_within(
+            "block_warning",
+            self.block_warning,
+            Duration::from_millis(1),
+            day,
+        )?;
+        if let Some(timeout) = self.job_timeout {
+            span_within(
+                "job_timeout",
+                timeout,
+                Duration::from_millis(1),
+                Duration::MAX,
+            )?;
+        }
+        Ok(())
+    }
+
+    fn validate_queues(&self) -> Result<(), ConfigError> {
+        if self.queues.is_empty() {
+            return Err(error(
+                "queues",
+                "none".to_owned(),
+                "must name at least one queue".to_owned(),
+            ));
+        }
+        for (index, queue) in self.queues.iter().enumerate() {
+            crate::job::check_name("queue", &queue.name).map_err(|invalid| {
+                error("queues", format!("{:?}", queue.name), invalid.to_string())
+            })?;
+            within("queues.weight", queue.weight, 1, 1_000)?;
+            if self.queues[..index]
+                .iter()
+                .any(|other| other.name == queue.name)
+            {
+                let allowed = "must name each queue once".to_owned();
+                return Err(error("queues", format!("{:?} twice", queue.name), allowed));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn error(field: &str, found: String, allowed: String) -> ConfigError {
+    ConfigError {
+        field: field.to_owned(),
+        found,
+        origin: None,
+        allowed,
+    }
+}
+
+fn within(field: &str, found: u32, min: u32, max: u32) -> Result<(), ConfigError> {
+    if (min..=max).contains(&found) {
+        return Ok(());
+    }
+    Err(error(
+        field,
+        found.to_string(),
+        format!("must be between {min} and {max}"),
+    ))
+}
+
+fn span_within(
+    field: &str,
+    found: Duration,
+    min: Duration,
+    max: Duration,
+) -> Result<(), ConfigError> {
+    if (min..=max).contains(&found) {
+        return Ok(());
+    }
+    Err(error(
+        field,
+        format!("{found:?}"),
+        format!("must be between {min:?} and {max:?}"),
+    ))
 }

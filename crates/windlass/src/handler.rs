@@ -125,9 +125,20 @@ impl Handlers {
 
     /// Gives handlers a value to share, found by its type. A later value of the same type replaces an earlier one.
     #[must_use]
-    pub fn state<T: Send + Sync + 'static>(mut self, value: T) -> Handlers {
-        self.states.insert(Arc::new(value));
+    pub fn state<T: Send + Sync + 'static>(self, value: T) -> Handlers {
+        self.shared_state(Arc::new(value))
+    }
+
+    /// Like [`Handlers::state`], for a value that the program goes on using.
+    #[must_use]
+    pub fn shared_state<T: Send + Sync + 'static>(mut self, value: Arc<T>) -> Handlers {
+        self.states.insert(value);
         self
+    }
+
+    /// Whether any kind runs on the CPU pool.
+    pub(crate) fn want_pool(&self) -> bool {
+        self.by_kind.values().any(|handler| matches!(handler.call, Call::Cpu(_)))
     }
 
     /// The kinds it knows, sorted.

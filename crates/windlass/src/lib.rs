@@ -1,26 +1,39 @@
 //! Background jobs that survive the process.
 //!
-//! A **job** is a stored record with a name and a life. A [`Client`] enqueues it, a store keeps it, a [`Server`]
-//! leases it, runs its handler as a task, and the outcome is the job's next state.
+//! A **job** is a stored record with a name and a life. A [`Client`] enqueues it, a store keeps it, a server leases
+//! it, runs its handler as a task, and the outcome is the job's next state.
 //!
 //! An accepted job is run at least once as long as the store keeps its data. It is run more than once only if its
 //! process loses its membership while running it. A stale process can never ack, retry or kill a job that was given
 //! to someone else.
 #![forbid(unsafe_code)]
 
-#[cfg(feature = "testing")]
-pub mod checker;
-pub mod clock;
-pub mod config;
-pub mod entropy;
-pub mod error;
-pub mod failpoint;
-pub mod job;
-pub mod outcome;
-pub mod retry;
 pub mod state;
+
+pub mod clock;
+pub mod entropy;
+pub mod failpoint;
+
+pub mod codec;
+pub mod error;
+pub mod job;
+pub mod retry;
+
 pub mod store;
 
+pub mod blocking;
+pub mod client;
+pub mod inspect;
+
+pub mod config;
+pub mod outcome;
+
+#[cfg(feature = "testing")]
+pub mod checker;
+
+pub use blocking::BlockingClient;
+pub use client::Client;
 pub use clock::Timestamp;
 pub use error::{Error, StoreError};
+pub use inspect::Inspector;
 pub use job::{Job, JobId, JobOptions};

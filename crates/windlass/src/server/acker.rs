@@ -8,6 +8,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::event::Event;
 use crate::failpoint;
 use crate::job::LeaseToken;
 use crate::server::Shared;
@@ -80,13 +81,17 @@ impl Acker {
     }
 
     fn note_answers(&self, reports: &[Report], answers: &[Finished]) {
-        for (report, answer) in reports.iter().zip(answers) {
+        for (Report { member, token, verdict }, answer) in reports.iter().zip(answers) {
             match answer {
-                Finished::Landed => self.shared.tally.note_landed(&report.verdict),
+                Finished::Landed => {
+                    self.shared.tally.note_landed(verdict);
+                    self.shared.subscriber.event(&Event::Landed { member, token: *token, verdict });
+                }
                 Finished::Fenced => {
                     self.shared.tally.note_fenced();
-                    let (job, run) = (report.token.job(), report.token.run());
-                    tracing::warn!(%job, run, member = %report.member, "an outcome came too late and was refused");
+                    self.shared.subscriber.event(&Event::Fenced { member, token: *token });
+                    let (job, run) = (token.job(), token.run());
+                    tracing::warn!(%job, run, %member, "an outcome came too late and was refused");
                 }
             }
         }

@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::cancel::CancelCause;
+use crate::event::Event;
 use crate::job::LeaseToken;
 use crate::server::service::{Next, Service, Ticking};
 use crate::server::{Shared, process};
@@ -62,6 +63,7 @@ impl Heartbeat {
     async fn rejoin(&mut self) -> Next {
         let (forgotten, running) = self.shared.in_flight.lose();
         let lost = self.shared.membership.current();
+        self.shared.subscriber.event(&Event::MemberLost { member: &lost, forgotten, running });
         tracing::warn!(member = %lost, forgotten, running, "lost the membership; joining again");
         match self.shared.join().await {
             Ok(()) => Next::Now,

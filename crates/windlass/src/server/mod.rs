@@ -29,6 +29,7 @@ use crate::config::{ConfigError, ServerConfig};
 use crate::context::Services;
 use crate::entropy::Entropy;
 use crate::error::{Error, StoreError};
+use crate::event::{Subscriber, Unwatched};
 use crate::handler::Handlers;
 use crate::server::acker::Acker;
 use crate::server::fetcher::Fetcher;
@@ -88,6 +89,14 @@ impl Server {
         handlers.validate()?;
         let pool = if handlers.want_pool() { Some(start_pool(&config)?) } else { None };
         Ok(Server { shared: Arc::new(Shared::new(store, handlers, config, entropy, pool)) })
+    }
+
+    /// Tells `subscriber` what happens, instead of nobody.
+    #[must_use]
+    pub fn watched_by(mut self, subscriber: Arc<dyn Subscriber>) -> Server {
+        let shared = Arc::get_mut(&mut self.shared).expect("nothing shares a server that has not started");
+        shared.subscriber = subscriber;
+        self
     }
 
     /// Joins the store's members and starts the services on the current tokio runtime.
@@ -312,6 +321,7 @@ pub(crate) struct Shared {
     pub(crate) membership: Membership,
     pub(crate) tally: Tally,
     pub(crate) supervision: Arc<Supervision>,
+    pub(crate) subscriber: Arc<dyn Subscriber>,
     quiet: watch::Sender<bool>,
     complaints: Mutex<HashMap<&'static str, Stopwatch>>,
 }
@@ -331,6 +341,7 @@ impl Shared {
             membership: Membership::new(&entropy),
             tally: Tally::default(),
             supervision: Arc::default(),
+            subscriber: Arc::new(Unwatched),
             quiet: watch::Sender::new(false),
             complaints: Mutex::default(),
             store,
