@@ -1,1 +1,116 @@
-fn main() {}
+//! The program `windlass`: works queues, enqueues, and looks inside a store.
+//!
+//! One file for each subcommand; each is a function from its arguments and the opened store to a result. What is
+//! common stands beside them: `output` prints tables for people and JSON for programs, `store` opens the store that
+//! flags, environment and configuration name, `exit` turns an error into the documented exit code.
+#![forbid(unsafe_code)]
+
+mod completions;
+mod config;
+mod demo;
+mod doctor;
+mod enqueue;
+mod exit;
+mod jobs;
+mod output;
+mod pause;
+mod processes;
+mod prune;
+mod queues;
+mod serve;
+mod signals;
+mod stats;
+mod store;
+mod time;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Background jobs that survive the process.
+#[derive(Debug, Parser)]
+#[command(name = "windlass", version, about, after_help = exit::HELP, arg_required_else_help = true)]
+struct Arguments {
+    #[command(flatten)]
+    common: Common,
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// What every subcommand understands.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct Common {
+    /// The store: sqlite:PATH[?sync=full|normal], or memory: for a trial [default: sqlite:jobs.db, or as configured]
+    #[arg(long, global = true, value_name = "URL")]
+    store: Option<String>,
+    /// The configuration file [default: windlass.toml, if there is one]
+    #[arg(long, global = true, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// The section [env.NAME] of the configuration file that applies on top of it
+    #[arg(long, global = true, value_name = "NAME", env = "WINDLASS_ENV")]
+    env: Option<String>,
+    /// Print JSON for programs instead of tables for people
+    #[arg(long, global = true)]
+    json: bool,
+    /// Log more: -v for what happens, -vv for every detail
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    verbose: u8,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run the main job: checksum every file below a folder, sum up, survive being killed
+    Demo(demo::Arguments),
+    /// Work the queues until told to stop
+    Serve(serve::Arguments),
+    /// Enqueue a job
+    Enqueue(enqueue::Arguments),
+    /// List the queues
+    Queues,
+    /// List, show, retry, kill, cancel or delete jobs
+    Jobs(jobs::Arguments),
+    /// Show counts, totals and the last days
+    Stats(stats::Arguments),
+    /// List the processes that work the queues, and what they run
+    Processes,
+    /// Stop leases from a queue, in every process
+    Pause(pause::Arguments),
+    /// End a pause
+    Resume(pause::Arguments),
+    /// Remove jobs
+    Prune(prune::Arguments),
+    /// Examine the store
+    Doctor,
+    /// Show the configuration in force
+    Config(config::Arguments),
+    /// Print a completion script for a shell
+    Completions(completions::Arguments),
+}
+
+fn main() -> ExitCode {
+    let Arguments { common, command } = Arguments::parse();
+    output::start_logging(common.verbose);
+    match run(&common, command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => exit::report(&error),
+    }
+}
+
+fn run(common: &Common, command: Command) -> anyhow::Result<()> {
+    match command {
+        Command::Demo(arguments) => demo::run(common, &arguments),
+        Command::Serve(arguments) => serve::run(common, &arguments),
+        Command::Enqueue(arguments) => enqueue::run(common, &arguments),
+        Command::Queues => queues::run(common),
+        Command::Jobs(arguments) => jobs::run(common, &arguments),
+        Command::Stats(arguments) => stats::run(common, &arguments),
+        Command::Processes => processes::run(common),
+        Command::Pause(arguments) => pause::pause(common, &arguments),
+        Command::Resume(arguments) => pause::resume(common, &arguments),
+        Command::Prune(arguments) => prune::run(common, &arguments),
+        Command::Doctor => doctor::run(common),
+        Command::Config(arguments) => config::run(common, &arguments),
+        Command::Completions(arguments) => completions::run(&arguments),
+    }
+}

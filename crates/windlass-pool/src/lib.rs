@@ -1,1 +1,72 @@
-//! placeholder
+//! A work-stealing pool of tasks.
+//!
+//! A *task* is a closure in a slot. [`Pool::spawn`] writes it there and queues the slot's id; a worker takes the id,
+//! runs the closure, leaves its result in the slot; [`Task::wait`] takes it out. [`Pool::join`] and [`Pool::scope`]
+//! do the same with closures that borrow from the caller's stack. A worker that waits runs other tasks meanwhile, so
+//! tasks may wait for tasks.
+//!
+//! ```
+//! use windlass_pool::Pool;
+//!
+//! let pool = Pool::new().unwrap();
+//! let task = pool.spawn(|| 6 * 7);
+//! let (left, right) = pool.join(|| 20, || 22);
+//! let mut numbers = [1, 2, 3, 4];
+//! pool.scope(|s| {
+//!     for number in &mut numbers {
+//!         s.spawn(move |_| *number *= 10);
+//!     }
+//! });
+//! assert_eq!((task.wait(), left + right, numbers), (42, 42, [10, 20, 30, 40]));
+//! ```
+//!
+//! A panic of a task is caught at its boundary and thrown again where the task is waited for; a task nobody waits for
+//! has its panic told to the pool's hook. Nothing queued behind it is lost.
+//!
+//! No dependencies. Every atomic and every thread is named through `sync.rs`, so that the models in `loom_tests` run
+//! the very code of the protocols.
+//!
+//! # What must not compile
+//! A scope's task cannot outlive what it borrows:
+//! ```compile_fail
+//! let pool = windlass_pool::Pool::new().unwrap();
+//! let task = {
+//!     let number = 1;
+//!     pool.spawn(|| number + 1)
+//! };
+//! ```
+//! A task that is not `Send` stays where it is:
+//! ```compile_fail
+//! let pool = windlass_pool::Pool::new().unwrap();
+//! let here = std::rc::Rc::new(1);
+//! pool.spawn(move || *here);
+//! ```
+
+mod config;
+mod error;
+mod sync;
+
+mod injector;
+mod ring;
+mod sleep;
+mod slot;
+
+mod metrics;
+mod panic;
+mod pool;
+mod task;
+mod worker;
+
+mod join;
+mod latch;
+mod scope;
+
+#[cfg(all(test, loom))]
+mod loom_tests;
+
+pub use config::{PanicHook, PoolConfig};
+pub use error::PoolError;
+pub use metrics::WorkerMetrics;
+pub use pool::{Pool, ShutdownReport};
+pub use scope::Scope;
+pub use task::Task;

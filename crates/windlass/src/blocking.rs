@@ -81,10 +81,7 @@ impl BlockingClient {
     ///
     /// # Errors
     /// As there.
-    pub fn enqueue_many<J: Job>(
-        &self,
-        jobs: impl IntoIterator<Item = J>,
-    ) -> Result<Vec<JobId>, Error> {
+    pub fn enqueue_many<J: Job>(&self, jobs: impl IntoIterator<Item = J>) -> Result<Vec<JobId>, Error> {
         block_on(self.client.enqueue_many(jobs))
     }
 

@@ -83,19 +83,13 @@ impl Client {
     ///
     /// # Errors
     /// As [`Client::enqueue`]; [`Error::Partly`] when the store took some and could not take the rest.
-    pub async fn enqueue_many<J: Job>(
-        &self,
-        jobs: impl IntoIterator<Item = J>,
-    ) -> Result<Vec<JobId>, Error> {
+    pub async fn enqueue_many<J: Job>(&self, jobs: impl IntoIterator<Item = J>) -> Result<Vec<JobId>, Error> {
         self.with(JobOptions::new()).enqueue_many(jobs).await
     }
 
     /// The same calls with `options`, which win over those of the kind.
     pub fn with(&self, options: JobOptions) -> Enqueue<'_> {
-        Enqueue {
-            client: self,
-            options,
-        }
+        Enqueue { client: self, options }
     }
 
     /// Enqueues a job that has no Rust type: `args` is a JSON array.
@@ -111,21 +105,9 @@ impl Client {
     ///
     /// # Errors
     /// [`Error::InvalidJob`] and [`Error::Encode`].
-    pub fn describe<J: Job>(
-        id: JobId,
-        job: &J,
-        run_at: Timestamp,
-        options: JobOptions,
-    ) -> Result<NewJob, Error> {
+    pub fn describe<J: Job>(id: JobId, job: &J, run_at: Timestamp, options: JobOptions) -> Result<NewJob, Error> {
         let options = options.or(J::options());
-        Ok(NewJob::new(
-            id,
-            J::KIND,
-            encode(job)?,
-            run_at,
-            J::VERSION,
-            options,
-        )?)
+        Ok(NewJob::new(id, J::KIND, encode(job)?, run_at, J::VERSION, options)?)
     }
 
     /// Inserts complete jobs in one step, at most [`BATCH_LEN_MAX`]. May be repeated: a job whose id is known is left
@@ -178,10 +160,7 @@ impl Client {
     pub async fn clear(&self, filter: ClearFilter) -> Result<u64, Error> {
         let mut removed = 0;
         loop {
-            let slice = self
-                .store
-                .clear(filter.clone(), BATCH_LEN.min(VERB_LEN_MAX))
-                .await?;
+            let slice = self.store.clear(filter.clone(), BATCH_LEN.min(VERB_LEN_MAX)).await?;
             removed += slice as u64;
             if slice == 0 {
                 return Ok(removed);
@@ -209,11 +188,7 @@ impl Client {
 }
 
 /// What a verb did to the one job it was given.
-fn one(
-    tried: &'static str,
-    id: JobId,
-    answer: Result<Vec<Changed>, StoreError>,
-) -> Result<Changed, Error> {
+fn one(tried: &'static str, id: JobId, answer: Result<Vec<Changed>, StoreError>) -> Result<Changed, Error> {
     match answer?.first().copied() {
         Some(Changed::NotFound) | None => Err(Error::NotFound { id: id.to_string() }),
         Some(Changed::Refused(state)) => Err(wrong_state(tried, id, state)),
@@ -222,11 +197,7 @@ fn one(
 }
 
 fn wrong_state(tried: &'static str, id: JobId, state: State) -> Error {
-    Error::WrongState {
-        tried,
-        id: id.to_string(),
-        state,
-    }
+    Error::WrongState { tried, id: id.to_string(), state }
 }
 
 /// A client with options for the next call. Made by [`Client::with`].
@@ -266,16 +237,10 @@ impl Enqueue<'_> {
     ///
     /// # Errors
     /// As there.
-    pub async fn enqueue_many<J: Job>(
-        &self,
-        jobs: impl IntoIterator<Item = J>,
-    ) -> Result<Vec<JobId>, Error> {
+    pub async fn enqueue_many<J: Job>(&self, jobs: impl IntoIterator<Item = J>) -> Result<Vec<JobId>, Error> {
         let now = self.now();
         let describe = |job: J| Client::describe(self.new_id(), &job, now, self.options.clone());
-        let jobs: Vec<NewJob> = jobs
-            .into_iter()
-            .map(describe)
-            .collect::<Result<_, Error>>()?;
+        let jobs: Vec<NewJob> = jobs.into_iter().map(describe).collect::<Result<_, Error>>()?;
         self.insert_all(jobs).await
     }
 
@@ -330,11 +295,7 @@ impl Enqueue<'_> {
                 Ok(_) => accepted += len,
                 Err(cause) if accepted == 0 => return Err(cause.into()),
                 Err(cause) => {
-                    return Err(Error::Partly {
-                        accepted,
-                        total,
-                        cause,
-                    });
+                    return Err(Error::Partly { accepted, total, cause });
                 }
             }
         }

@@ -20,9 +20,7 @@ use serde::{Deserialize, Serialize};
 /// An instant in UTC, in whole milliseconds since 1970-01-01T00:00:00Z.
 ///
 /// Valid from year −9999 to 9999 for display; arithmetic saturates at the ends of `i64`.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
-)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Timestamp(i64);
 
@@ -110,13 +108,8 @@ struct Anchor {
 impl SystemClock {
     /// Starts a clock at the machine's present time.
     pub fn new() -> SystemClock {
-        let anchor = Anchor {
-            answered: SystemTime::now().into(),
-            at: Instant::now(),
-        };
-        SystemClock {
-            anchor: Mutex::new(anchor),
-        }
+        let anchor = Anchor { answered: SystemTime::now().into(), at: Instant::now() };
+        SystemClock { anchor: Mutex::new(anchor) }
     }
 }
 
@@ -129,19 +122,13 @@ impl Default for SystemClock {
 impl Clock for SystemClock {
     fn now(&self) -> Timestamp {
         // A poisoned lock still guards a valid pair: it is replaced in one assignment.
-        let mut anchor = self
-            .anchor
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut anchor = self.anchor.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let elapsed = anchor.at.elapsed();
         let now = Timestamp::from(SystemTime::now());
         let answer = next_answer(anchor.answered, elapsed, now);
         // The anchor moves only by whole milliseconds, so that fractions are not lost at every call.
         if answer > anchor.answered {
-            *anchor = Anchor {
-                answered: answer,
-                at: Instant::now(),
-            };
+            *anchor = Anchor { answered: answer, at: Instant::now() };
         }
         answer
     }
@@ -151,11 +138,7 @@ impl Clock for SystemClock {
 fn next_answer(answered: Timestamp, elapsed: Duration, wall: Timestamp) -> Timestamp {
     // A wall clock that lags by no more than a tick of rounding is not a step back.
     const ROUNDING: Duration = Duration::from_millis(2);
-    if wall + ROUNDING >= answered + elapsed {
-        wall.max(answered)
-    } else {
-        answered + elapsed
-    }
+    if wall + ROUNDING >= answered + elapsed { wall.max(answered) } else { answered + elapsed }
 }
 
 /// Measures how long something took, by the monotonic clock. For rates and warnings inside one process; what is
@@ -163,10 +146,7 @@ fn next_answer(answered: Timestamp, elapsed: Duration, wall: Timestamp) -> Times
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Stopwatch(Instant);
 
-#[cfg_attr(
-    not(feature = "server"),
-    expect(dead_code, reason = "only the server measures")
-)]
+#[cfg_attr(not(feature = "server"), expect(dead_code, reason = "only the server measures"))]
 impl Stopwatch {
     /// Starts at zero.
     pub(crate) fn start() -> Stopwatch {
@@ -188,9 +168,7 @@ pub struct ManualClock {
 impl ManualClock {
     /// Starts at `now`.
     pub fn new(now: Timestamp) -> ManualClock {
-        ManualClock {
-            now: AtomicI64::new(now.as_millis()),
-        }
+        ManualClock { now: AtomicI64::new(now.as_millis()) }
     }
 
     /// Moves ahead by `delay` and returns the new instant.
@@ -212,10 +190,7 @@ mod tests {
 
     #[test]
     fn an_instant_is_shown_in_rfc_3339_with_milliseconds() {
-        assert_eq!(
-            Timestamp::from_millis(1_500).to_string(),
-            "1970-01-01T00:00:01.500Z"
-        );
+        assert_eq!(Timestamp::from_millis(1_500).to_string(), "1970-01-01T00:00:01.500Z");
     }
 
     #[test]

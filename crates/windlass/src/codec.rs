@@ -13,19 +13,14 @@ use crate::job::{ArgsShape, Job, Payload};
 /// # Errors
 /// [`Error::Encode`] when the value cannot be written as JSON, or is no array though its shape says so.
 pub fn encode<J: Job>(job: &J) -> Result<Payload, Error> {
-    let error = |detail: String| Error::Encode {
-        kind: J::KIND.to_owned(),
-        detail,
-    };
+    let error = |detail: String| Error::Encode { kind: J::KIND.to_owned(), detail };
     let mut bytes = Vec::with_capacity(128);
     match J::SHAPE {
         ArgsShape::Empty => bytes.extend_from_slice(b"[]"),
         ArgsShape::Positional => {
             serde_json::to_writer(&mut bytes, job).map_err(|e| error(e.to_string()))?;
             if bytes.first() != Some(&b'[') {
-                return Err(error(
-                    "its shape is positional, and it is not written as an array".to_owned(),
-                ));
+                return Err(error("its shape is positional, and it is not written as an array".to_owned()));
             }
         }
         ArgsShape::Single => {
@@ -52,30 +47,22 @@ pub struct DecodeError {
 /// # Errors
 /// [`DecodeError`] says what was found and where.
 pub fn decode<J: Job>(payload: &Payload) -> Result<J, DecodeError> {
-    let error = |detail: String| DecodeError {
-        kind: J::KIND,
-        detail,
-    };
+    let error = |detail: String| DecodeError { kind: J::KIND, detail };
     let bytes = payload.as_bytes();
     match J::SHAPE {
         ArgsShape::Positional => serde_json::from_slice(bytes).map_err(|e| error(e.to_string())),
         ArgsShape::Empty => {
-            let args: Vec<&RawValue> =
-                serde_json::from_slice(bytes).map_err(|e| error(e.to_string()))?;
+            let args: Vec<&RawValue> = serde_json::from_slice(bytes).map_err(|e| error(e.to_string()))?;
             match args.len() {
                 0 => serde_json::from_str("null").map_err(|e| error(e.to_string())),
                 len => Err(error(format!("expected no arguments, found {len}"))),
             }
         }
         ArgsShape::Single => {
-            let args: Vec<&RawValue> =
-                serde_json::from_slice(bytes).map_err(|e| error(e.to_string()))?;
+            let args: Vec<&RawValue> = serde_json::from_slice(bytes).map_err(|e| error(e.to_string()))?;
             match args[..] {
                 [arg] => serde_json::from_str(arg.get()).map_err(|e| error(e.to_string())),
-                _ => Err(error(format!(
-                    "expected one argument, found {}",
-                    args.len()
-                ))),
+                _ => Err(error(format!("expected one argument, found {}", args.len()))),
             }
         }
     }
@@ -117,20 +104,10 @@ mod tests {
 
     #[test]
     fn each_shape_has_its_own_form() {
-        let named = Named {
-            text: "a".to_owned(),
-            numbers: vec![1],
-            maybe: None,
-        };
+        let named = Named { text: "a".to_owned(), numbers: vec![1], maybe: None };
 
-        assert_eq!(
-            encode(&named).unwrap().to_text(),
-            r#"[{"text":"a","numbers":[1],"maybe":null}]"#
-        );
-        assert_eq!(
-            encode(&Pair("a".to_owned(), vec![2])).unwrap().to_text(),
-            r#"["a",[2]]"#
-        );
+        assert_eq!(encode(&named).unwrap().to_text(), r#"[{"text":"a","numbers":[1],"maybe":null}]"#);
+        assert_eq!(encode(&Pair("a".to_owned(), vec![2])).unwrap().to_text(), r#"["a",[2]]"#);
         assert_eq!(encode(&Nothing).unwrap().to_text(), "[]");
         assert_eq!(decode::<Nothing>(&Payload::from_bytes("[]")), Ok(Nothing));
     }

@@ -204,3 +204,9 @@ impl States {
         value.downcast().ok()
     }
 }
+
+impl fmt::Debug for Services {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Services").field("client", &self.client).finish_non_exhaustive()
+    }
+}

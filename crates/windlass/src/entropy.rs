@@ -26,18 +26,13 @@ impl Entropy {
 
     /// Starts the stream that belongs to `seed`: the same seed gives the same numbers.
     pub fn seeded(seed: u64) -> Entropy {
-        Entropy {
-            state: AtomicU64::new(seed),
-        }
+        Entropy { state: AtomicU64::new(seed) }
     }
 
     /// The next 64 random bits.
     pub fn next_u64(&self) -> u64 {
         // ORDER: Relaxed; the counter publishes nothing, each caller only needs a number of its own.
-        let mut z = self
-            .state
-            .fetch_add(STEP, Ordering::Relaxed)
-            .wrapping_add(STEP);
+        let mut z = self.state.fetch_add(STEP, Ordering::Relaxed).wrapping_add(STEP);
         z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
         z ^ (z >> 31)
@@ -74,10 +69,7 @@ mod tests {
 
     #[test]
     fn two_streams_of_the_system_differ() {
-        assert_ne!(
-            Entropy::from_system().next_u64(),
-            Entropy::from_system().next_u64()
-        );
+        assert_ne!(Entropy::from_system().next_u64(), Entropy::from_system().next_u64());
     }
 
     #[test]

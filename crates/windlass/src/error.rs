@@ -19,11 +19,7 @@ pub struct InvalidJob {
 
 impl InvalidJob {
     pub(crate) fn new(field: &'static str, found: String, allowed: String) -> InvalidJob {
-        InvalidJob {
-            field,
-            found,
-            allowed,
-        }
+        InvalidJob { field, found, allowed }
     }
 }
 
@@ -43,9 +39,7 @@ pub enum StoreError {
         member: String,
     },
     /// No room to write. Nothing was changed; what is stored is safe.
-    #[error(
-        "{tried} failed on {store}: no space left ({detail}); free some space, the call may be repeated"
-    )]
+    #[error("{tried} failed on {store}: no space left ({detail}); free some space, the call may be repeated")]
     Full {
         /// The verb.
         tried: &'static str,
@@ -107,10 +101,7 @@ pub enum StoreError {
 impl StoreError {
     /// Whether the same call may succeed later, unchanged.
     pub fn is_transient(&self) -> bool {
-        matches!(
-            self,
-            StoreError::Full { .. } | StoreError::Unavailable { .. }
-        )
+        matches!(self, StoreError::Full { .. } | StoreError::Unavailable { .. })
     }
 
     /// Whether the member must join again before it may do anything.

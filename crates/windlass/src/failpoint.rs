@@ -50,24 +50,13 @@ mod enabled {
 
     /// Does `action` at the `from_hit`-th hit of `name` (from 1), and at every later one if `always`.
     pub fn set(name: &str, action: Action, from_hit: u64, always: bool) {
-        let point = Point {
-            action,
-            from_hit,
-            always,
-            hits: 0,
-        };
-        POINTS
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner())
-            .insert(name.to_owned(), point);
+        let point = Point { action, from_hit, always, hits: 0 };
+        POINTS.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).insert(name.to_owned(), point);
     }
 
     /// Takes every action away.
     pub fn clear() {
-        POINTS
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner())
-            .clear();
+        POINTS.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clear();
     }
 
     /// Sets points from a text: `name=error|panic|kill[@N[+]]`, separated by `;`.
@@ -75,13 +64,8 @@ mod enabled {
     /// # Errors
     /// The part that could not be read.
     pub fn configure(text: &str) -> Result<(), String> {
-        for part in text
-            .split(';')
-            .map(str::trim)
-            .filter(|part| !part.is_empty())
-        {
-            let unreadable =
-                || format!("failpoint {part:?}: expected name=error|panic|kill[@N[+]]");
+        for part in text.split(';').map(str::trim).filter(|part| !part.is_empty()) {
+            let unreadable = || format!("failpoint {part:?}: expected name=error|panic|kill[@N[+]]");
             let (name, rest) = part.split_once('=').ok_or_else(unreadable)?;
             let (word, when) = rest.split_once('@').unwrap_or((rest, "1"));
             let action = match word {
@@ -91,10 +75,7 @@ mod enabled {
                 _ => return Err(unreadable()),
             };
             let always = when.ends_with('+');
-            let from_hit = when
-                .trim_end_matches('+')
-                .parse()
-                .map_err(|_| unreadable())?;
+            let from_hit = when.trim_end_matches('+').parse().map_err(|_| unreadable())?;
             set(name, action, from_hit, always);
         }
         Ok(())
@@ -115,9 +96,7 @@ mod enabled {
     }
 
     fn due_action(name: &str) -> Option<Action> {
-        let mut points = POINTS
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut points = POINTS.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let point = points.get_mut(name)?;
         point.hits += 1;
         let is_due = point.hits == point.from_hit || (point.always && point.hits > point.from_hit);

@@ -4,9 +4,7 @@ use std::sync::Arc;
 
 use crate::error::Error;
 use crate::job::{JobId, JobRecord};
-use crate::store::{
-    Counts, DayTotals, Finding, JobPage, JobQuery, ProcessInfo, QueueInfo, Store, StoreInfo,
-};
+use crate::store::{Counts, DayTotals, Finding, JobPage, JobQuery, ProcessInfo, QueueInfo, Store, StoreInfo};
 
 /// Looks, and changes nothing. Cheap to clone, may be shared.
 #[derive(Debug, Clone)]
@@ -30,10 +28,7 @@ impl Inspector {
     /// # Errors
     /// [`Error::NotFound`], [`Error::Store`].
     pub async fn job(&self, id: JobId) -> Result<JobRecord, Error> {
-        self.store
-            .get(id)
-            .await?
-            .ok_or_else(|| Error::NotFound { id: id.to_string() })
+        self.store.get(id).await?.ok_or_else(|| Error::NotFound { id: id.to_string() })
     }
 
     /// One page of jobs; see [`Store::list`].

@@ -83,11 +83,7 @@ impl FromStr for JobId {
     fn from_str(text: &str) -> Result<JobId, InvalidJobId> {
         let invalid = || InvalidJobId(text.chars().take(64).collect());
         let digits = text.as_bytes();
-        if digits.len() != 24
-            || !digits
-                .iter()
-                .all(|d| matches!(d, b'0'..=b'9' | b'a'..=b'f'))
-        {
+        if digits.len() != 24 || !digits.iter().all(|d| matches!(d, b'0'..=b'9' | b'a'..=b'f')) {
             return Err(invalid());
         }
         let mut bytes = [0; 12];
@@ -411,28 +407,16 @@ impl NewJob {
         let attempts = self.settings.attempts_max();
         if !(1..=ATTEMPTS_MAX).contains(&attempts) {
             let allowed = format!("1 to {ATTEMPTS_MAX}");
-            return Err(InvalidJob::new(
-                "attempts_max",
-                attempts.to_string(),
-                allowed,
-            ));
+            return Err(InvalidJob::new("attempts_max", attempts.to_string(), allowed));
         }
         if let Some(RetryPolicy::List { delays_ms }) = &self.settings.retry
             && delays_ms.len() > LIST_LEN_MAX
         {
             let allowed = format!("at most {LIST_LEN_MAX} delays");
-            return Err(InvalidJob::new(
-                "retry",
-                format!("{} delays", delays_ms.len()),
-                allowed,
-            ));
+            return Err(InvalidJob::new("retry", format!("{} delays", delays_ms.len()), allowed));
         }
         if self.settings.timeout_ms == Some(0) {
-            return Err(InvalidJob::new(
-                "timeout",
-                "0 ms".to_owned(),
-                "1 ms or more".to_owned(),
-            ));
+            return Err(InvalidJob::new("timeout", "0 ms".to_owned(), "1 ms or more".to_owned()));
         }
         Ok(())
     }
@@ -447,32 +431,18 @@ pub fn check_name(field: &'static str, name: &str) -> Result<(), InvalidJob> {
     let is_allowed = |c: char| c.is_alphanumeric() || "_-.:/@".contains(c);
     if name.is_empty() || name.len() > NAME_LEN_MAX || !name.chars().all(is_allowed) {
         let found: String = name.chars().take(64).collect();
-        return Err(InvalidJob::new(
-            field,
-            format!("{found:?} ({} bytes)", name.len()),
-            allowed(),
-        ));
+        return Err(InvalidJob::new(field, format!("{found:?} ({} bytes)", name.len()), allowed()));
     }
     Ok(())
 }
 
 fn check_payload(payload: &Payload) -> Result<(), InvalidJob> {
     if payload.len() > PAYLOAD_LEN_MAX {
-        let allowed = format!(
-            "at most {PAYLOAD_LEN_MAX} bytes of JSON; keep large data elsewhere and pass its name"
-        );
-        return Err(InvalidJob::new(
-            "payload",
-            format!("{} bytes", payload.len()),
-            allowed,
-        ));
+        let allowed = format!("at most {PAYLOAD_LEN_MAX} bytes of JSON; keep large data elsewhere and pass its name");
+        return Err(InvalidJob::new("payload", format!("{} bytes", payload.len()), allowed));
     }
     if payload.as_bytes().first() != Some(&b'[') {
-        return Err(InvalidJob::new(
-            "payload",
-            "no JSON array".to_owned(),
-            "a JSON array of arguments".to_owned(),
-        ));
+        return Err(InvalidJob::new("payload", "no JSON array".to_owned(), "a JSON array of arguments".to_owned()));
     }
     Ok(())
 }
@@ -585,20 +555,14 @@ pub struct JobRecord {
     pub settings: Settings,
 }
 
-fn payload_as_json<S: serde::Serializer>(
-    payload: &Payload,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
+fn payload_as_json<S: serde::Serializer>(payload: &Payload, serializer: S) -> Result<S::Ok, S::Error> {
     match serde_json::from_slice::<&serde_json::value::RawValue>(payload.as_bytes()) {
         Ok(json) => json.serialize(serializer),
         Err(_) => serializer.serialize_str(&payload.to_text()),
     }
 }
 
-fn result_as_json<S: serde::Serializer>(
-    result: &Option<Payload>,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
+fn result_as_json<S: serde::Serializer>(result: &Option<Payload>, serializer: S) -> Result<S::Ok, S::Error> {
     match result {
         Some(payload) => payload_as_json(payload, serializer),
         None => serializer.serialize_none(),
@@ -627,14 +591,7 @@ mod tests {
 
     fn new_job(kind: &str, payload: &str, options: JobOptions) -> Result<NewJob, InvalidJob> {
         let id = JobId::new(Timestamp::EPOCH, &Entropy::seeded(1));
-        NewJob::new(
-            id,
-            kind,
-            Payload::from_bytes(payload),
-            Timestamp::EPOCH,
-            0,
-            options,
-        )
+        NewJob::new(id, kind, Payload::from_bytes(payload), Timestamp::EPOCH, 0, options)
     }
 
     #[test]
@@ -650,13 +607,7 @@ mod tests {
 
     #[test]
     fn a_text_that_is_no_id_is_refused() {
-        for text in [
-            "",
-            "12",
-            "00000000000000000000000G",
-            "0123456789ABCDEF01234567",
-            "ééééééééé123456",
-        ] {
+        for text in ["", "12", "00000000000000000000000G", "0123456789ABCDEF01234567", "ééééééééé123456"] {
             assert!(text.parse::<JobId>().is_err(), "{text}");
         }
     }
@@ -691,10 +642,7 @@ mod tests {
 
         let merged = JobOptions::new().queue("fast").or(kind);
 
-        assert_eq!(
-            (merged.queue.as_deref(), merged.attempts_max),
-            (Some("fast"), Some(3))
-        );
+        assert_eq!((merged.queue.as_deref(), merged.attempts_max), (Some("fast"), Some(3)));
     }
 
     #[test]

@@ -25,8 +25,19 @@ pub mod blocking;
 pub mod client;
 pub mod inspect;
 
+#[cfg(feature = "server")]
+pub mod cancel;
 pub mod config;
+#[cfg(feature = "server")]
+pub mod context;
+#[cfg(feature = "server")]
+pub mod event;
+#[cfg(feature = "server")]
+pub mod handler;
+#[cfg(feature = "server")]
 pub mod outcome;
+#[cfg(feature = "server")]
+pub mod server;
 
 #[cfg(feature = "testing")]
 pub mod checker;
@@ -37,3 +48,14 @@ pub use clock::Timestamp;
 pub use error::{Error, StoreError};
 pub use inspect::Inspector;
 pub use job::{Job, JobId, JobOptions};
+pub use store::open;
+#[cfg(feature = "derive")]
+pub use windlass_derive::Job;
+#[cfg(feature = "server")]
+pub use {
+    config::ServerConfig,
+    context::Context,
+    handler::{Handlers, State},
+    outcome::{HandlerError, Json, Outcome},
+    server::Server,
+};

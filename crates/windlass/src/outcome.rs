@@ -59,10 +59,7 @@ impl HandlerError {
 
     /// An error with a class of the caller's naming, by which errors are grouped.
     pub fn with_class(class: impl Into<String>, message: impl fmt::Display) -> HandlerError {
-        HandlerError {
-            class: class.into(),
-            message: message.to_string(),
-        }
+        HandlerError { class: class.into(), message: message.to_string() }
     }
 
     /// The type of the error, or the name it was given.
@@ -97,10 +94,7 @@ impl<E: StdError + 'static> From<E> for HandlerError {
             message.push_str(&inner.to_string());
             cause = inner.source();
         }
-        HandlerError {
-            class: std::any::type_name::<E>().to_owned(),
-            message,
-        }
+        HandlerError { class: std::any::type_name::<E>().to_owned(), message }
     }
 }
 
@@ -163,18 +157,13 @@ mod tests {
         let error = HandlerError::from(SendFailed { to: "ann", source });
 
         assert!(error.class().ends_with("SendFailed"));
-        assert_eq!(
-            error.message(),
-            "cannot send to ann: invalid digit found in string"
-        );
+        assert_eq!(error.message(), "cannot send to ann: invalid digit found in string");
     }
 
     #[test]
     fn a_kept_result_is_written_as_json() {
         let outcome = Ok::<_, HandlerError>(Json((1, "two"))).into_outcome();
 
-        assert!(
-            matches!(outcome, Outcome::DoneWith(payload) if payload.as_bytes() == br#"[1,"two"]"#)
-        );
+        assert!(matches!(outcome, Outcome::DoneWith(payload) if payload.as_bytes() == br#"[1,"two"]"#));
     }
 }

@@ -55,9 +55,7 @@ impl RetryPolicy {
         let count = failures.saturating_sub(1);
         let delay = match self {
             RetryPolicy::Sidekiq => sidekiq_delay(count, fraction),
-            RetryPolicy::Exponential { base_ms, cap_ms } => {
-                exponential_delay(*base_ms, *cap_ms, count, fraction)
-            }
+            RetryPolicy::Exponential { base_ms, cap_ms } => exponential_delay(*base_ms, *cap_ms, count, fraction),
             RetryPolicy::Fixed { delay_ms } => Duration::from_millis(*delay_ms),
             RetryPolicy::List { delays_ms } => {
                 let delay_ms = delays_ms.get(count as usize).or(delays_ms.last()).copied();
@@ -87,27 +85,19 @@ mod tests {
 
     #[test]
     fn the_default_policy_is_sidekiqs_formula() {
-        let delays: Vec<u64> = (1..=4)
-            .map(|n| RetryPolicy::Sidekiq.delay(n, 0.0).as_secs())
-            .collect();
+        let delays: Vec<u64> = (1..=4).map(|n| RetryPolicy::Sidekiq.delay(n, 0.0).as_secs()).collect();
 
         assert_eq!(delays, [15, 16, 31, 96]);
     }
 
     #[test]
     fn sidekiqs_jitter_grows_with_the_count() {
-        assert_eq!(
-            RetryPolicy::Sidekiq.delay(3, 0.5).as_millis(),
-            31_000 + 15_000
-        );
+        assert_eq!(RetryPolicy::Sidekiq.delay(3, 0.5).as_millis(), 31_000 + 15_000);
     }
 
     #[test]
     fn exponential_doubles_up_to_its_cap_and_keeps_half_as_jitter() {
-        let policy = RetryPolicy::Exponential {
-            base_ms: 100,
-            cap_ms: 1_000,
-        };
+        let policy = RetryPolicy::Exponential { base_ms: 100, cap_ms: 1_000 };
 
         assert_eq!(policy.delay(1, 0.0).as_millis(), 50);
         assert_eq!(policy.delay(3, 0.0).as_millis(), 200);
@@ -117,9 +107,7 @@ mod tests {
 
     #[test]
     fn a_list_repeats_its_last_delay() {
-        let policy = RetryPolicy::List {
-            delays_ms: vec![10, 20],
-        };
+        let policy = RetryPolicy::List { delays_ms: vec![10, 20] };
 
         let delays: Vec<u128> = (1..=3).map(|n| policy.delay(n, 0.3).as_millis()).collect();
 
@@ -128,10 +116,7 @@ mod tests {
 
     #[test]
     fn no_policy_waits_longer_than_the_limit() {
-        for policy in [
-            RetryPolicy::Sidekiq,
-            RetryPolicy::Fixed { delay_ms: u64::MAX },
-        ] {
+        for policy in [RetryPolicy::Sidekiq, RetryPolicy::Fixed { delay_ms: u64::MAX }] {
             assert_eq!(policy.delay(u32::MAX, 0.9), DELAY_MAX);
         }
     }

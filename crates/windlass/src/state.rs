@@ -36,15 +36,8 @@ pub enum State {
 
 impl State {
     /// Every state, in the order of a job's life.
-    pub const ALL: [State; 7] = [
-        State::Scheduled,
-        State::Ready,
-        State::Running,
-        State::Retry,
-        State::Done,
-        State::Dead,
-        State::Cancelled,
-    ];
+    pub const ALL: [State; 7] =
+        [State::Scheduled, State::Ready, State::Running, State::Retry, State::Done, State::Dead, State::Cancelled];
 
     /// The word used everywhere a person reads: lower case, one word.
     pub const fn name(self) -> &'static str {
@@ -76,9 +69,7 @@ impl State {
 
     /// Whether `event` may happen to a job in this state.
     pub fn allows(self, event: Event) -> bool {
-        TRANSITIONS
-            .iter()
-            .any(|row| row.event == event && row.from.contains(&Some(self)))
+        TRANSITIONS.iter().any(|row| row.event == event && row.from.contains(&Some(self)))
     }
 }
 
@@ -97,10 +88,7 @@ impl FromStr for State {
     type Err = UnknownState;
 
     fn from_str(name: &str) -> Result<State, UnknownState> {
-        State::ALL
-            .into_iter()
-            .find(|state| state.name() == name)
-            .ok_or_else(|| UnknownState(name.to_owned()))
+        State::ALL.into_iter().find(|state| state.name() == name).ok_or_else(|| UnknownState(name.to_owned()))
     }
 }
 
@@ -223,13 +211,7 @@ pub const TRANSITIONS: &[Transition] = &[
         who: "poller",
         note: "when `run_at` is reached",
     },
-    Transition {
-        event: Event::Lease,
-        from: &[READY],
-        to: &[RUNNING],
-        who: "fetcher",
-        note: "attempt + 1, run + 1",
-    },
+    Transition { event: Event::Lease, from: &[READY], to: &[RUNNING], who: "fetcher", note: "attempt + 1, run + 1" },
     Transition {
         event: Event::Done,
         from: &[RUNNING],
@@ -244,20 +226,8 @@ pub const TRANSITIONS: &[Transition] = &[
         who: "acker",
         note: "dead when attempts or the retry window are used up, or the handler says so; removed when it discards",
     },
-    Transition {
-        event: Event::Snooze,
-        from: &[RUNNING],
-        to: &[SCHEDULED],
-        who: "acker",
-        note: "attempt given back",
-    },
-    Transition {
-        event: Event::Release,
-        from: &[RUNNING],
-        to: &[READY],
-        who: "acker",
-        note: "attempt given back",
-    },
+    Transition { event: Event::Snooze, from: &[RUNNING], to: &[SCHEDULED], who: "acker", note: "attempt given back" },
+    Transition { event: Event::Release, from: &[RUNNING], to: &[READY], who: "acker", note: "attempt given back" },
     Transition {
         event: Event::Recover,
         from: &[RUNNING],
@@ -311,35 +281,22 @@ pub const TRANSITIONS: &[Transition] = &[
 
 /// Whether `event` may take a job from `from` to `to`.
 pub fn is_allowed(event: Event, from: Option<State>, to: Option<State>) -> bool {
-    TRANSITIONS
-        .iter()
-        .any(|row| row.event == event && row.from.contains(&from) && row.to.contains(&to))
+    TRANSITIONS.iter().any(|row| row.event == event && row.from.contains(&from) && row.to.contains(&to))
 }
 
 /// The table as Markdown: what `docs/job_lifecycle.md` shows.
 pub fn transitions_markdown() -> String {
-    let mut text = String::from(
-        "| event | from | to | who | what decides, what else changes |\n|---|---|---|---|---|\n",
-    );
+    let mut text =
+        String::from("| event | from | to | who | what decides, what else changes |\n|---|---|---|---|---|\n");
     for row in TRANSITIONS {
-        let line = [
-            row.event.name(),
-            &names(row.from),
-            &names(row.to),
-            row.who,
-            row.note,
-        ]
-        .join(" | ");
+        let line = [row.event.name(), &names(row.from), &names(row.to), row.who, row.note].join(" | ");
         text.push_str(&format!("| {line} |\n"));
     }
     text
 }
 
 fn names(states: &[Option<State>]) -> String {
-    let names: Vec<&str> = states
-        .iter()
-        .map(|state| state.map_or("–", State::name))
-        .collect();
+    let names: Vec<&str> = states.iter().map(|state| state.map_or("–", State::name)).collect();
     names.join(", ")
 }
 
@@ -350,11 +307,7 @@ mod tests {
     #[test]
     fn every_event_has_exactly_one_row() {
         for event in Event::ALL {
-            assert_eq!(
-                TRANSITIONS.iter().filter(|row| row.event == event).count(),
-                1,
-                "{event}"
-            );
+            assert_eq!(TRANSITIONS.iter().filter(|row| row.event == event).count(), 1, "{event}");
         }
         assert_eq!(TRANSITIONS.len(), Event::ALL.len());
     }
@@ -362,27 +315,15 @@ mod tests {
     #[test]
     fn a_running_job_is_changed_only_by_its_own_member_or_the_reaper() {
         for row in TRANSITIONS.iter().filter(|row| row.from.contains(&RUNNING)) {
-            assert!(
-                ["acker", "reaper", "client, acker"].contains(&row.who),
-                "{}",
-                row.event
-            );
+            assert!(["acker", "reaper", "client, acker"].contains(&row.who), "{}", row.event);
         }
     }
 
     #[test]
     fn every_state_can_be_reached_and_every_final_state_can_be_left() {
         for state in State::ALL {
-            assert!(
-                TRANSITIONS.iter().any(|row| row.to.contains(&Some(state))),
-                "{state} is never reached"
-            );
-            assert!(
-                TRANSITIONS
-                    .iter()
-                    .any(|row| row.from.contains(&Some(state))),
-                "{state} is never left"
-            );
+            assert!(TRANSITIONS.iter().any(|row| row.to.contains(&Some(state))), "{state} is never reached");
+            assert!(TRANSITIONS.iter().any(|row| row.from.contains(&Some(state))), "{state} is never left");
         }
     }
 

@@ -54,13 +54,7 @@ pub enum Phase {
 
 impl Phase {
     /// Every phase.
-    pub const ALL: [Phase; 5] = [
-        Phase::Started,
-        Phase::Finished,
-        Phase::Accepted,
-        Phase::Failed,
-        Phase::Released,
-    ];
+    pub const ALL: [Phase; 5] = [Phase::Started, Phase::Finished, Phase::Accepted, Phase::Failed, Phase::Released];
 
     /// The word of the journal.
     pub const fn name(self) -> &'static str {
@@ -190,20 +184,9 @@ impl History {
     /// # Panics
     /// If an allowance is negative: the judge would call correct runs wrong.
     pub fn new(allowances: Allowances) -> History {
-        assert!(
-            allowances.skew_ms >= 0,
-            "checker: skew_ms = {}: must not be negative",
-            allowances.skew_ms
-        );
-        assert!(
-            allowances.lag_ms >= 0,
-            "checker: lag_ms = {}: must not be negative",
-            allowances.lag_ms
-        );
-        History {
-            allowances,
-            ..History::default()
-        }
+        assert!(allowances.skew_ms >= 0, "checker: skew_ms = {}: must not be negative", allowances.skew_ms);
+        assert!(allowances.lag_ms >= 0, "checker: lag_ms = {}: must not be negative", allowances.lag_ms);
+        History { allowances, ..History::default() }
     }
 
     /// Takes in one event.
@@ -228,40 +211,17 @@ impl History {
     pub fn timeline(&self, id: &str) -> Vec<Moment> {
         let mut moments = Vec::new();
         if let Some(push) = self.pushes.get(id) {
-            let run_at = push.run_at.map_or(String::new(), |run_at| {
-                format!(", not to run before {run_at}")
-            });
+            let run_at = push.run_at.map_or(String::new(), |run_at| format!(", not to run before {run_at}"));
             moments.push(Moment::new(push.sent_at, format!("sent{run_at}")));
-            moments.extend(
-                push.acknowledged_at
-                    .map(|at| Moment::new(at, "acknowledged".to_owned())),
-            );
+            moments.extend(push.acknowledged_at.map(|at| Moment::new(at, "acknowledged".to_owned())));
         }
         let runs: Vec<&Run> = self.runs.iter().filter(|run| run.id == id).collect();
-        for fault in self
-            .faults
-            .iter()
-            .filter(|fault| runs.iter().any(|run| run.process == fault.process))
-        {
+        for fault in self.faults.iter().filter(|fault| runs.iter().any(|run| run.process == fault.process)) {
             let Fault { kind, process, .. } = fault;
-            moments.push(Moment::new(
-                fault.from,
-                format!("{kind} of process {process} begins"),
-            ));
-            moments.push(Moment::new(
-                fault.until,
-                format!("{kind} of process {process} is over"),
-            ));
+            moments.push(Moment::new(fault.from, format!("{kind} of process {process} begins")));
+            moments.push(Moment::new(fault.until, format!("{kind} of process {process} is over")));
         }
-        for Run {
-            phase,
-            attempt,
-            run,
-            process,
-            at,
-            ..
-        } in runs
-        {
+        for Run { phase, attempt, run, process, at, .. } in runs {
             let phase = phase.name();
             let text = format!("{phase}: run {run}, attempt {attempt}, process {process}");
             moments.push(Moment::new(*at, text));
@@ -272,11 +232,7 @@ impl History {
     }
 
     fn push(&mut self, id: String, at: i64, acknowledged_at: Option<i64>, run_at: Option<i64>) {
-        let push = self.pushes.entry(id).or_insert(Push {
-            sent_at: at,
-            acknowledged_at,
-            run_at,
-        });
+        let push = self.pushes.entry(id).or_insert(Push { sent_at: at, acknowledged_at, run_at });
         push.sent_at = push.sent_at.min(at);
         push.acknowledged_at = earliest(push.acknowledged_at, acknowledged_at);
         push.run_at = earliest(push.run_at, run_at);
@@ -285,15 +241,9 @@ impl History {
 
 /// The dump has no instant of its own: it was taken after everything else.
 fn final_moment(stored: &Stored) -> Moment {
-    let Stored {
-        state,
-        accepted,
-        attempt,
-        recoveries,
-    } = stored;
-    let text = format!(
-        "in the store: {state}, {accepted} outcomes accepted, attempt {attempt}, {recoveries} recoveries"
-    );
+    let Stored { state, accepted, attempt, recoveries } = stored;
+    let text =
+        format!("in the store: {state}, {accepted} outcomes accepted, attempt {attempt}, {recoveries} recoveries");
     Moment::new(i64::MAX, text)
 }
 

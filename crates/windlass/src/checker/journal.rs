@@ -81,9 +81,7 @@ impl History {
             reader.read_until(b'\n', &mut line)?;
             match line.split_last() {
                 None => return Ok(lines),
-                Some((b'\n', text)) => {
-                    self.record(parse(text).map_err(|why| unreadable(lines + 1, text, &why))?)
-                }
+                Some((b'\n', text)) => self.record(parse(text).map_err(|why| unreadable(lines + 1, text, &why))?),
                 Some(_) => {
                     self.torn_lines += 1;
                     return Ok(lines);
@@ -111,35 +109,18 @@ fn line(event: &Event) -> io::Result<String> {
             format!("sent\t{}\t{at}\t{run_at}\n", field(id)?)
         }
         Event::Acknowledged { id, at } => format!("acked\t{}\t{at}\n", field(id)?),
-        Event::Run(Run {
-            phase,
-            id,
-            attempt,
-            run,
-            process,
-            at,
-        }) => {
+        Event::Run(Run { phase, id, attempt, run, process, at }) => {
             let (id, process) = (field(id)?, field(process)?);
-            format!(
-                "{}\t{id}\t{attempt}\t{run}\t{process}\t{at}\n",
-                phase.name()
-            )
+            format!("{}\t{id}\t{attempt}\t{run}\t{process}\t{at}\n", phase.name())
         }
-        Event::Fault(Fault {
-            kind,
-            process,
-            from,
-            until,
-        }) => format!("{kind}\t{}\t{from}\t{until}\n", field(process)?),
+        Event::Fault(Fault { kind, process, from, until }) => format!("{kind}\t{}\t{from}\t{until}\n", field(process)?),
     })
 }
 
 /// Passes on a text that one field can hold.
 fn field(text: &str) -> io::Result<&str> {
     if text.is_empty() || text.contains(['\t', '\n', '\r']) {
-        let message = format!(
-            "cannot journal the name {text:?}: it must not be empty nor hold a tab or a line break"
-        );
+        let message = format!("cannot journal the name {text:?}: it must not be empty nor hold a tab or a line break");
         return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
     }
     Ok(text)
@@ -162,33 +143,17 @@ fn parse(line: &[u8]) -> Result<Event, String> {
     }
     if let Some(kind) = FaultKind::ALL.into_iter().find(|kind| kind.name() == *word) {
         let [process, from, until] = exactly(rest)?;
-        return Ok(Event::Fault(Fault {
-            kind,
-            process: name(process)?,
-            from: number(from)?,
-            until: number(until)?,
-        }));
+        return Ok(Event::Fault(Fault { kind, process: name(process)?, from: number(from)?, until: number(until)? }));
     }
     match *word {
         "sent" => {
             let [id, at, run_at] = exactly(rest)?;
-            let run_at = if run_at == "-" {
-                None
-            } else {
-                Some(number(run_at)?)
-            };
-            Ok(Event::Sent {
-                id: name(id)?,
-                at: number(at)?,
-                run_at,
-            })
+            let run_at = if run_at == "-" { None } else { Some(number(run_at)?) };
+            Ok(Event::Sent { id: name(id)?, at: number(at)?, run_at })
         }
         "acked" => {
             let [id, at] = exactly(rest)?;
-            Ok(Event::Acknowledged {
-                id: name(id)?,
-                at: number(at)?,
-            })
+            Ok(Event::Acknowledged { id: name(id)?, at: number(at)? })
         }
         _ => Err(format!("no event is called {word:?}")),
     }
@@ -196,22 +161,15 @@ fn parse(line: &[u8]) -> Result<Event, String> {
 
 fn exactly<'a, const N: usize>(fields: &[&'a str]) -> Result<[&'a str; N], String> {
     let found = fields.len();
-    fields
-        .try_into()
-        .map_err(|_| format!("{found} fields follow the first, {N} are needed"))
+    fields.try_into().map_err(|_| format!("{found} fields follow the first, {N} are needed"))
 }
 
 fn name(text: &str) -> Result<String, String> {
-    if text.is_empty() {
-        Err("a name is empty".to_owned())
-    } else {
-        Ok(text.to_owned())
-    }
+    if text.is_empty() { Err("a name is empty".to_owned()) } else { Ok(text.to_owned()) }
 }
 
 fn number<T: std::str::FromStr<Err = std::num::ParseIntError>>(text: &str) -> Result<T, String> {
-    text.parse()
-        .map_err(|error| format!("{text:?} is not the number it should be: {error}"))
+    text.parse().map_err(|error| format!("{text:?} is not the number it should be: {error}"))
 }
 
 #[cfg(test)]
@@ -229,45 +187,21 @@ mod tests {
         let sent = (any_name(), any::<i64>(), any::<Option<i64>>());
         let acknowledged = (any_name(), any::<i64>());
         let phase = prop::sample::select(Phase::ALL.to_vec());
-        let run = (
-            phase,
-            any_name(),
-            any::<u32>(),
-            any::<u64>(),
-            any_name(),
-            any::<i64>(),
-        );
+        let run = (phase, any_name(), any::<u32>(), any::<u64>(), any_name(), any::<i64>());
         let kind = prop::sample::select(FaultKind::ALL.to_vec());
         let fault = (kind, any_name(), any::<i64>(), any::<i64>());
         prop_oneof![
             sent.prop_map(|(id, at, run_at)| Event::Sent { id, at, run_at }),
             acknowledged.prop_map(|(id, at)| Event::Acknowledged { id, at }),
             run.prop_map(|(phase, id, attempt, run, process, at)| {
-                Event::Run(Run {
-                    phase,
-                    id,
-                    attempt,
-                    run,
-                    process,
-                    at,
-                })
+                Event::Run(Run { phase, id, attempt, run, process, at })
             }),
-            fault.prop_map(|(kind, process, from, until)| {
-                Event::Fault(Fault {
-                    kind,
-                    process,
-                    from,
-                    until,
-                })
-            }),
+            fault.prop_map(|(kind, process, from, until)| { Event::Fault(Fault { kind, process, from, until }) }),
         ]
     }
 
     fn acked(id: &str, at: i64) -> Event {
-        Event::Acknowledged {
-            id: id.to_owned(),
-            at,
-        }
+        Event::Acknowledged { id: id.to_owned(), at }
     }
 
     fn new_journal() -> (TempDir, Journal) {
@@ -318,19 +252,8 @@ mod tests {
         let (_folder, one) = new_journal();
         let other = Journal::open(one.path()).unwrap();
 
-        one.record(&Event::Sent {
-            id: "a".to_owned(),
-            at: 1,
-            run_at: None,
-        })
-        .unwrap();
-        other
-            .record(&Event::Sent {
-                id: "b".to_owned(),
-                at: 2,
-                run_at: Some(-5),
-            })
-            .unwrap();
+        one.record(&Event::Sent { id: "a".to_owned(), at: 1, run_at: None }).unwrap();
+        other.record(&Event::Sent { id: "b".to_owned(), at: 2, run_at: Some(-5) }).unwrap();
         one.record(&acked("a", 3)).unwrap();
 
         let text = std::fs::read_to_string(one.path()).unwrap();
@@ -377,10 +300,7 @@ mod tests {
             (b"acked\ta\t1\t2", "3 fields follow the first, 2 are needed"),
             (b"acked\t\t1", "a name is empty"),
             (b"acked\ta\tnoon", "\"noon\" is not the number it should be"),
-            (
-                b"started\ta\t1\t-1\tp\t5",
-                "\"-1\" is not the number it should be",
-            ),
+            (b"started\ta\t1\t-1\tp\t5", "\"-1\" is not the number it should be"),
             (b"acked\t\xff\t1", "not UTF-8"),
         ];
         for (line, why) in wrong {

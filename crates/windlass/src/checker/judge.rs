@@ -10,15 +10,7 @@ use super::report::{DoubleFinish, Duplicate, EarlyRun, Report, StaleFinish};
 
 /// The states in which a record accounts for its job. Not taken from the engine's own table: a state that the table
 /// gained by mistake must not excuse a loss.
-const STATES: [&str; 7] = [
-    "scheduled",
-    "ready",
-    "running",
-    "retry",
-    "done",
-    "dead",
-    "cancelled",
-];
+const STATES: [&str; 7] = ["scheduled", "ready", "running", "retry", "done", "dead", "cancelled"];
 
 /// At most so many offenders get their timeline into the report: a catastrophe is understood from its first jobs.
 const TIMELINES_MAX: usize = 20;
@@ -44,11 +36,7 @@ impl History {
         for fault in &self.faults {
             faults.entry(&fault.process).or_default().push(fault);
         }
-        let mut report = Report {
-            torn_lines: self.torn_lines,
-            faults: self.faults.len() as u64,
-            ..Report::default()
-        };
+        let mut report = Report { torn_lines: self.torn_lines, faults: self.faults.len() as u64, ..Report::default() };
         for case in self.cases().into_values() {
             count(&case, &mut report);
             if is_lost(&case, self.allowances) {
@@ -62,12 +50,7 @@ impl History {
             report.stale_finishes.extend(stale_finish(&case));
             report.early_runs.extend(early_run(&case, self.allowances));
         }
-        let offenders: Vec<String> = report
-            .offenders()
-            .into_iter()
-            .take(TIMELINES_MAX)
-            .map(str::to_owned)
-            .collect();
+        let offenders: Vec<String> = report.offenders().into_iter().take(TIMELINES_MAX).map(str::to_owned).collect();
         report.timelines = offenders
             .into_iter()
             .map(|id| {
@@ -100,10 +83,7 @@ impl History {
 
 impl<'a> Case<'a> {
     fn in_phase(&self, phase: Phase) -> impl Iterator<Item = &'a Run> {
-        self.runs
-            .iter()
-            .copied()
-            .filter(move |run| run.phase == phase)
+        self.runs.iter().copied().filter(move |run| run.phase == phase)
     }
 
     /// The journal and the dump each count what they saw; the same outcome is in both, so the larger count holds.
@@ -128,9 +108,7 @@ fn count(case: &Case<'_>, report: &mut Report) {
 
 fn is_lost(case: &Case<'_>, allowances: Allowances) -> bool {
     let acknowledged = case.push.is_some_and(|push| push.acknowledged_at.is_some());
-    let in_store = case
-        .stored
-        .is_some_and(|stored| STATES.contains(&stored.state.as_str()));
+    let in_store = case.stored.is_some_and(|stored| STATES.contains(&stored.state.as_str()));
     acknowledged && !in_store && !is_removal_accounted_for(case, allowances)
 }
 
@@ -142,10 +120,7 @@ fn is_removal_accounted_for(case: &Case<'_>, allowances: Allowances) -> bool {
     // what became of the job.
     let last = case.starts.last();
     allowances.removed_when_done
-        && last.is_some_and(|last| {
-            case.in_phase(Phase::Finished)
-                .any(|finished| finished.run == last.run)
-        })
+        && last.is_some_and(|last| case.in_phase(Phase::Finished).any(|finished| finished.run == last.run))
 }
 
 /// Looks at each start and the one before it: a retry, a job handed back, or a duplicate.
@@ -172,8 +147,7 @@ fn judge_successions(
 
 /// How the earlier run gave the job up, if it did so before the later one started.
 fn handed_on(case: &Case<'_>, earlier: &Run, later: &Run, allowances: Allowances) -> Option<Phase> {
-    let gave_up =
-        |run: &&Run| matches!(run.phase, Phase::Failed | Phase::Released) && run.run == earlier.run;
+    let gave_up = |run: &&Run| matches!(run.phase, Phase::Failed | Phase::Released) && run.run == earlier.run;
     let in_time = |run: &&Run| run.at <= later.at.saturating_add(allowances.lag_ms);
     let ending = case.runs.iter().copied().filter(gave_up).find(in_time)?;
     (earlier.run != later.run).then_some(ending.phase)
@@ -187,54 +161,29 @@ fn explanation<'a>(
     faults: &HashMap<&str, Vec<&'a Fault>>,
 ) -> Option<&'a Fault> {
     let one_lease = earlier.run == later.run;
-    let had_ended = case
-        .in_phase(Phase::Accepted)
-        .any(|end| end.run == earlier.run && end.at <= later.at);
+    let had_ended = case.in_phase(Phase::Accepted).any(|end| end.run == earlier.run && end.at <= later.at);
     if one_lease || had_ended {
         return None;
     }
-    let touches = |fault: &&&Fault| {
-        fault.from < later.at && earlier.at <= fault.until.saturating_add(allowances.lag_ms)
-    };
-    faults
-        .get(earlier.process.as_str())?
-        .iter()
-        .find(touches)
-        .copied()
+    let touches =
+        |fault: &&&Fault| fault.from < later.at && earlier.at <= fault.until.saturating_add(allowances.lag_ms);
+    faults.get(earlier.process.as_str())?.iter().find(touches).copied()
 }
 
 fn double_finish(case: &Case<'_>) -> Option<DoubleFinish> {
     let accepted = case.accepted();
-    (accepted > 1).then(|| DoubleFinish {
-        id: case.id.to_owned(),
-        accepted,
-    })
+    (accepted > 1).then(|| DoubleFinish { id: case.id.to_owned(), accepted })
 }
 
 fn stale_finish(case: &Case<'_>) -> Option<StaleFinish> {
     case.in_phase(Phase::Accepted).find_map(|end| {
-        let later = case
-            .starts
-            .iter()
-            .find(|start| start.run > end.run && start.at < end.at)?;
-        Some(StaleFinish {
-            id: case.id.to_owned(),
-            accepted_run: end.run,
-            later_run: later.run,
-        })
+        let later = case.starts.iter().find(|start| start.run > end.run && start.at < end.at)?;
+        Some(StaleFinish { id: case.id.to_owned(), accepted_run: end.run, later_run: later.run })
     })
 }
 
 fn early_run(case: &Case<'_>, allowances: Allowances) -> Option<EarlyRun> {
     let run_at = case.push?.run_at?;
-    let early = case
-        .starts
-        .iter()
-        .find(|start| start.at < run_at.saturating_sub(allowances.skew_ms))?;
-    Some(EarlyRun {
-        id: case.id.to_owned(),
-        run: early.run,
-        started_at: early.at,
-        run_at,
-    })
+    let early = case.starts.iter().find(|start| start.at < run_at.saturating_sub(allowances.skew_ms))?;
+    Some(EarlyRun { id: case.id.to_owned(), run: early.run, started_at: early.at, run_at })
 }

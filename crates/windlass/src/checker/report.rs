@@ -132,17 +132,12 @@ impl Report {
 
     /// The duplicates that no fault explains.
     pub fn unexplained(&self) -> impl Iterator<Item = &Duplicate> {
-        self.duplicates
-            .iter()
-            .filter(|duplicate| duplicate.explained_by.is_none())
+        self.duplicates.iter().filter(|duplicate| duplicate.explained_by.is_none())
     }
 
     /// How many duplicates a fault of this kind explains.
     pub fn explained_by(&self, kind: FaultKind) -> usize {
-        let causes = self
-            .duplicates
-            .iter()
-            .filter_map(|duplicate| duplicate.explained_by.as_ref());
+        let causes = self.duplicates.iter().filter_map(|duplicate| duplicate.explained_by.as_ref());
         causes.filter(|fault| fault.kind == kind).count()
     }
 
@@ -158,11 +153,7 @@ impl Report {
         for (id, moments) in &self.timelines {
             text.push_str(&format!("{id}\n"));
             for Moment { at, what } in moments {
-                let at = if *at == i64::MAX {
-                    "end".to_owned()
-                } else {
-                    at.to_string()
-                };
+                let at = if *at == i64::MAX { "end".to_owned() } else { at.to_string() };
                 text.push_str(&format!("  {at:>14}  {what}\n"));
             }
         }
@@ -173,84 +164,41 @@ impl Report {
 /// The summary: at most twelve lines, the last without a newline.
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Report {
-            sent,
-            acknowledged,
-            started,
-            finished,
-            accepted,
-            ..
-        } = self;
+        let Report { sent, acknowledged, started, finished, accepted, .. } = self;
         let verdict = match self.offenders().len() {
             0 => "clean".to_owned(),
             count => format!("NOT CLEAN: {count} jobs"),
         };
         writeln!(f, "history:         {verdict}")?;
         let in_doubt = sent - acknowledged;
-        writeln!(
-            f,
-            "pushes:          {sent} sent, {acknowledged} acknowledged, {in_doubt} in doubt"
-        )?;
+        writeln!(f, "pushes:          {sent} sent, {acknowledged} acknowledged, {in_doubt} in doubt")?;
         writeln!(
             f,
             "runs:            {started} started, {finished} finished, {} retries, {} releases",
             self.retries, self.releases
         )?;
-        writeln!(
-            f,
-            "jobs:            {accepted} ended{}",
-            states(&self.states)
-        )?;
-        writeln!(
-            f,
-            "faults:          {}, {} torn lines",
-            self.faults, self.torn_lines
-        )?;
+        writeln!(f, "jobs:            {accepted} ended{}", states(&self.states))?;
+        writeln!(f, "faults:          {}, {} torn lines", self.faults, self.torn_lines)?;
         writeln!(f, "lost:            {}", named(self.lost.iter()))?;
         writeln!(f, "ghosts:          {}", named(self.ghosts.iter()))?;
-        let causes = FaultKind::ALL
-            .map(|kind| format!("{} by {kind}", self.explained_by(kind)))
-            .join(", ");
+        let causes = FaultKind::ALL.map(|kind| format!("{} by {kind}", self.explained_by(kind))).join(", ");
         writeln!(f, "duplicates:      {}: {causes}", self.duplicates.len())?;
-        writeln!(
-            f,
-            "unexplained:     {}",
-            named(self.unexplained().map(|duplicate| &duplicate.id))
-        )?;
-        writeln!(
-            f,
-            "double finishes: {}",
-            named(self.double_finishes.iter().map(|finish| &finish.id))
-        )?;
-        writeln!(
-            f,
-            "stale finishes:  {}",
-            named(self.stale_finishes.iter().map(|finish| &finish.id))
-        )?;
-        write!(
-            f,
-            "early runs:      {}",
-            named(self.early_runs.iter().map(|early| &early.id))
-        )
+        writeln!(f, "unexplained:     {}", named(self.unexplained().map(|duplicate| &duplicate.id)))?;
+        writeln!(f, "double finishes: {}", named(self.double_finishes.iter().map(|finish| &finish.id)))?;
+        writeln!(f, "stale finishes:  {}", named(self.stale_finishes.iter().map(|finish| &finish.id)))?;
+        write!(f, "early runs:      {}", named(self.early_runs.iter().map(|early| &early.id)))
     }
 }
 
 fn states(states: &BTreeMap<String, u64>) -> String {
-    let counts = states
-        .iter()
-        .map(|(state, count)| format!(", {count} {state}"));
+    let counts = states.iter().map(|(state, count)| format!(", {count} {state}"));
     counts.collect()
 }
 
 /// A count, and the first few ids.
 fn named<'a>(ids: impl Iterator<Item = &'a String>) -> String {
     let ids: Vec<&str> = ids.map(String::as_str).collect();
-    let some = ids
-        .iter()
-        .take(NAMED_MAX)
-        .copied()
-        .collect::<Vec<_>>()
-        .join(" ");
+    let some = ids.iter().take(NAMED_MAX).copied().collect::<Vec<_>>().join(" ");
     match ids.len() {
         0 => "0".to_owned(),
         count if count <= NAMED_MAX => format!("{count} ({some})"),

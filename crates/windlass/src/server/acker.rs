@@ -47,7 +47,9 @@ impl Acker {
 
     /// Answers whether the store has taken or refused them; otherwise they are back in the outbox.
     async fn send_for_one_member(&self, reports: Vec<Report>) -> bool {
-        let Some(member) = reports.first().map(|report| Arc::clone(&report.member)) else { return true };
+        let Some(member) = reports.first().map(|report| Arc::clone(&report.member)) else {
+            return true;
+        };
         let verdicts: Vec<(LeaseToken, Verdict)> = reports.iter().map(|r| (r.token, r.verdict.clone())).collect();
         match self.finish(&member, verdicts).await {
             Ok(answers) => {
@@ -100,7 +102,9 @@ impl Acker {
 
 /// Splits off the verdicts that were leased under the same membership as the first one.
 fn of_one_member(reports: Vec<Report>) -> (Vec<Report>, Vec<Report>) {
-    let Some(member) = reports.first().map(|report| Arc::clone(&report.member)) else { return Default::default() };
+    let Some(member) = reports.first().map(|report| Arc::clone(&report.member)) else {
+        return Default::default();
+    };
     reports.into_iter().partition(|report| report.member == member)
 }
 

@@ -15,7 +15,7 @@ use crate::clock::Stopwatch;
 use crate::server::Shared;
 use crate::server::order;
 use crate::server::service::{Next, Service, Ticking};
-use crate::store::{Ring, VERB_LEN_MAX};
+use crate::store::{RECOVERIES_SUSPECT, Ring, VERB_LEN_MAX};
 
 /// How much work, in time at the present rate, is leased ahead.
 pub(crate) const PREFETCH_SPAN: Duration = Duration::from_millis(20);
@@ -34,11 +34,13 @@ pub(crate) struct Fetcher {
     seen: Ring,
     /// Whether the last look found room but no jobs.
     is_starved: bool,
+    /// Whether a suspect may be in hand: the store gives out the next one when this one has ended.
+    has_suspect: bool,
 }
 
 impl Fetcher {
     pub(crate) fn new(shared: Arc<Shared>) -> Fetcher {
-        Fetcher { rate: Rate::new(), seen: Ring::default(), is_starved: false, shared }
+        Fetcher { rate: Rate::new(), seen: Ring::default(), is_starved: false, has_suspect: false, shared }
     }
 
     async fn fetch(&mut self) -> Next {
@@ -70,9 +72,12 @@ impl Fetcher {
         match shared.store.lease(&member, plan).await {
             Ok(jobs) if jobs.is_empty() => {
                 self.is_starved = true;
+                let load = shared.in_flight.load();
+                self.has_suspect &= load.running + load.buffered + load.unacked > 0;
                 Next::WhenRung(shared.config.poll_interval)
             }
             Ok(jobs) => {
+                self.has_suspect |= jobs.iter().any(|job| job.recoveries >= RECOVERIES_SUSPECT);
                 shared.start_runners(shared.in_flight.accept(jobs, &member));
                 Next::Now
             }
@@ -100,6 +105,7 @@ impl Service for Fetcher {
             if self.is_starved && !self.shared.is_quiet() {
                 tokio::select! {
                     _ = self.shared.store.wait(self.seen, self.shared.config.poll_interval) => {}
+                    () = self.shared.in_flight.room(), if self.has_suspect => {}
                     () = self.shared.quiet_asked() => {}
                 }
             } else {

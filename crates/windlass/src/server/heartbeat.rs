@@ -89,7 +89,9 @@ impl Heartbeat {
     fn watch(&mut self) {
         let mut polled = HashMap::new();
         for ctx in self.shared.in_flight.running() {
-            let Some(poll) = ctx.run().poll_under_way() else { continue };
+            let Some(poll) = ctx.run().poll_under_way() else {
+                continue;
+            };
             if self.polled_at_last_beat.get(&ctx.run().token) == Some(&poll) {
                 let (job, kind) = (ctx.id(), ctx.kind());
                 tracing::warn!(%job, kind, "a handler is blocking the I/O runtime; register it with .cpu(..)");

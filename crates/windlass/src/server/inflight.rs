@@ -149,7 +149,9 @@ impl InFlight {
         let mut places = self.places();
         let mut count = 0;
         while places.buffered.front().is_some_and(|buffered| is_due(&buffered.since)) {
-            let Some(Buffered { job, member, .. }) = places.buffered.pop_front() else { break };
+            let Some(Buffered { job, member, .. }) = places.buffered.pop_front() else {
+                break;
+            };
             places.outbox.push(Report { member, token: job.token, verdict: Verdict::Release });
             count += 1;
         }

@@ -117,9 +117,8 @@ impl Server {
             Box::new(Reaper::new(Arc::clone(&shared))),
             Box::new(Pruner::new(Arc::clone(&shared))),
         ];
-        let driven = services.map(|service| {
-            tokio::spawn(drive(service, stopped.clone(), Arc::clone(&shared.supervision)))
-        });
+        let driven =
+            services.map(|service| tokio::spawn(drive(service, stopped.clone(), Arc::clone(&shared.supervision))));
         let heartbeat = HeartbeatThread::start(&shared)?;
         tracing::info!(member = %shared.membership.current(), store = shared.store.describe().url, "server started");
         Ok(RunningServer { shared, stop, driven: driven.into(), heartbeat: Some(heartbeat) })

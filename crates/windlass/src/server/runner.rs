@@ -79,7 +79,9 @@ async fn run(shared: &Arc<Shared>, next: Buffered) {
 
 /// Find, decode, start, watch.
 async fn execute(shared: &Arc<Shared>, job: &LeasedJob, ctx: &Context, timeout: Option<Duration>) -> Ending {
-    let Some(handler) = shared.handlers.find(&job.kind) else { return Ending::UnknownKind };
+    let Some(handler) = shared.handlers.find(&job.kind) else {
+        return Ending::UnknownKind;
+    };
     if job.settings.version > handler.version {
         return Ending::TooNew { known: handler.version };
     }
@@ -155,7 +157,9 @@ fn ending(ended: Result<Outcome, String>) -> Ending {
 
 /// Answers when the run should give way: somebody cancelled it, or its time is over.
 async fn interruption(ctx: &Context, timeout: Option<Duration>) -> CancelCause {
-    let Some(timeout) = timeout else { return ctx.cancelled().await };
+    let Some(timeout) = timeout else {
+        return ctx.cancelled().await;
+    };
     tokio::select! {
         cause = ctx.cancelled() => cause,
         () = tokio::time::sleep(timeout) => {

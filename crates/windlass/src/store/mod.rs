@@ -30,9 +30,13 @@ use crate::error::StoreError;
 use crate::job::{ErrorInfo, JobId, JobRecord, LeaseToken, LeasedJob, NewJob, Payload};
 use crate::state::State;
 
+pub(crate) mod limits;
 pub mod memory;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
+pub(crate) mod url;
+
+pub use url::open;
 
 /// The answer of a verb, when it is there.
 pub type Reply<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
@@ -43,6 +47,9 @@ pub const LEASE_MIN: Duration = Duration::from_secs(1);
 pub const LEASE_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 /// Recoveries within [`RECOVERY_WINDOW`] that make a job dead: what crashes three processes is not run again.
 pub const RECOVERIES_MAX: u32 = 3;
+/// Recoveries that make a job a *suspect*: a member holds one suspect at a time, so that a job that crashes its
+/// process takes no others to the dead with it.
+pub const RECOVERIES_SUSPECT: u32 = RECOVERIES_MAX - 1;
 /// How long a recovery is held against a job, from the first one: 72 h.
 pub const RECOVERY_WINDOW: Duration = Duration::from_secs(72 * 60 * 60);
 /// The most jobs one call of `lease`, `finish`, `reap`, `promote`, `prune` or a client's bulk verb handles.
@@ -73,8 +80,9 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     /// Takes up to `plan.max` ready jobs into the member's ledger, following `plan.takes` in order and each queue
     /// in the order of `run_at`, oldest first. Attempt and run are counted up.
     ///
-    /// Paused queues give nothing. A job past its `expires_at` goes to the dead with the reason "expired" instead,
-    /// and does not count as taken. A take marked at-most-once marks its jobs so.
+    /// Paused queues give nothing. A job past its `expires_at` that has never run goes to the dead with the reason "expired"
+    /// instead, and does not count as taken. A job with [`RECOVERIES_SUSPECT`] recoveries is passed over while the
+    /// member holds another such job. A take marked at-most-once marks its jobs so.
     ///
     /// # Errors
     /// [`StoreError::Fenced`] when `member` is not, or no longer, a member.
@@ -83,11 +91,7 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     /// Ends runs: for each token removes the job from the member's ledger and writes what becomes of it, in one
     /// step. Answers are in the order given. [`Finished::Fenced`] where the token is not, or no longer, good: then
     /// that job is not touched, while the others land.
-    fn finish(
-        &self,
-        member: &MemberId,
-        verdicts: Vec<(LeaseToken, Verdict)>,
-    ) -> Reply<'_, Vec<Finished>>;
+    fn finish(&self, member: &MemberId, verdicts: Vec<(LeaseToken, Verdict)>) -> Reply<'_, Vec<Finished>>;
 
     /// Makes a process a member until `lease` from now. Each process start is a new identity.
     ///
@@ -160,7 +164,7 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     fn get(&self, id: JobId) -> Reply<'_, Option<JobRecord>>;
 
     /// One page of jobs. Live states are listed by `run_at`, oldest first; final states by `finished_at`, newest
-    /// first; all states together by id, newest first. A page may be short, even empty, and still have a next one:
+    /// first; all states together by their arrival in the store, newest first; equals by their arrival. A page may be short, even empty, and still have a next one:
     /// each call reads a bounded number of records.
     fn list(&self, query: JobQuery) -> Reply<'_, JobPage>;
 
@@ -417,11 +421,7 @@ pub struct Keep {
 impl Default for Keep {
     fn default() -> Keep {
         let day = Duration::from_secs(24 * 60 * 60);
-        Keep {
-            dead: 180 * day,
-            dead_count_max: 10_000,
-            cancelled: day,
-        }
+        Keep { dead: 180 * day, dead_count_max: 10_000, cancelled: day }
     }
 }
 
@@ -442,13 +442,7 @@ pub struct JobQuery {
 
 impl Default for JobQuery {
     fn default() -> JobQuery {
-        JobQuery {
-            state: None,
-            queue: None,
-            kind: None,
-            after: None,
-            limit: 100,
-        }
+        JobQuery { state: None, queue: None, kind: None, after: None, limit: 100 }
     }
 }
 
@@ -457,8 +451,8 @@ impl Default for JobQuery {
 pub struct Cursor {
     /// The instant the listing is sorted by, in Unix milliseconds.
     pub at_ms: i64,
-    /// The id, among equals.
-    pub id: JobId,
+    /// The order of arrival, among equals.
+    pub arrival: i64,
 }
 
 /// One page of a listing.
@@ -538,6 +532,21 @@ pub struct Totals {
     pub expired: u64,
     /// Outcomes refused because the token was no longer good.
     pub fenced: u64,
+}
+
+impl Totals {
+    /// The sum of both.
+    pub(crate) fn plus(mut self, other: &Totals) -> Totals {
+        self.enqueued += other.enqueued;
+        self.done += other.done;
+        self.failed += other.failed;
+        self.dead += other.dead;
+        self.recovered += other.recovered;
+        self.cancelled += other.cancelled;
+        self.expired += other.expired;
+        self.fenced += other.fenced;
+        self
+    }
 }
 
 /// One day's happenings.

@@ -58,25 +58,14 @@ pub(super) struct Life {
 
 impl Life {
     pub(super) fn lead(id: &str, plan: &Plan, start_at: i64) -> Life {
-        let mut life = Life {
-            id: id.to_owned(),
-            events: Vec::new(),
-            stored: None,
-        };
+        let mut life = Life { id: id.to_owned(), events: Vec::new(), stored: None };
         let run_at = plan.delay_ms.map(|delay_ms| start_at + delay_ms);
-        life.events.push(Event::Sent {
-            id: id.to_owned(),
-            at: start_at,
-            run_at,
-        });
+        life.events.push(Event::Sent { id: id.to_owned(), at: start_at, run_at });
         if matches!(plan.ending, Ending::NeverArrived) {
             return life;
         }
         if plan.acknowledged {
-            life.events.push(Event::Acknowledged {
-                id: id.to_owned(),
-                at: start_at + 2,
-            });
+            life.events.push(Event::Acknowledged { id: id.to_owned(), at: start_at + 2 });
         }
         let mut now = run_at.unwrap_or(start_at) + 10;
         let mut run = 0;
@@ -95,10 +84,7 @@ impl Life {
         let next = now + 1_000;
         match mishap {
             Mishap::Failed => self.run(&[(Phase::Started, now), (Phase::Failed, now + 5)], run),
-            Mishap::FailedLate => self.run(
-                &[(Phase::Started, now), (Phase::Failed, next + LAG_MS)],
-                run,
-            ),
+            Mishap::FailedLate => self.run(&[(Phase::Started, now), (Phase::Failed, next + LAG_MS)], run),
             Mishap::Released => self.run(&[(Phase::Started, now), (Phase::Released, now + 5)], run),
             Mishap::Killed => {
                 self.run(&[(Phase::Started, now)], run);
@@ -122,25 +108,11 @@ impl Life {
     pub(super) fn end(&mut self, ending: Ending, run: u64, now: i64) {
         match ending {
             Ending::Done => {
-                self.run(
-                    &[
-                        (Phase::Started, now),
-                        (Phase::Finished, now + 5),
-                        (Phase::Accepted, now + 700),
-                    ],
-                    run,
-                );
+                self.run(&[(Phase::Started, now), (Phase::Finished, now + 5), (Phase::Accepted, now + 700)], run);
                 self.keep("done", 1);
             }
             Ending::DoneAndRemoved => {
-                self.run(
-                    &[
-                        (Phase::Started, now),
-                        (Phase::Finished, now + 5),
-                        (Phase::Accepted, now + 700),
-                    ],
-                    run,
-                );
+                self.run(&[(Phase::Started, now), (Phase::Finished, now + 5), (Phase::Accepted, now + 700)], run);
             }
             Ending::RemovedUnseen => {
                 self.run(&[(Phase::Started, now), (Phase::Finished, now + 5)], run);
@@ -159,34 +131,17 @@ impl Life {
         let process = self.process(run);
         for &(phase, at) in phases {
             let (id, process) = (self.id.clone(), process.clone());
-            self.events.push(Event::Run(Run {
-                phase,
-                id,
-                attempt: 1,
-                run,
-                process,
-                at,
-            }));
+            self.events.push(Event::Run(Run { phase, id, attempt: 1, run, process, at }));
         }
     }
 
     pub(super) fn fault(&mut self, kind: FaultKind, run: u64, from: i64, until: i64) {
         let process = self.process(run);
-        self.events.push(Event::Fault(Fault {
-            kind,
-            process,
-            from,
-            until,
-        }));
+        self.events.push(Event::Fault(Fault { kind, process, from, until }));
     }
 
     pub(super) fn keep(&mut self, state: &str, accepted: u32) {
-        self.stored = Some(Stored {
-            state: state.to_owned(),
-            accepted,
-            attempt: 1,
-            recoveries: 0,
-        });
+        self.stored = Some(Stored { state: state.to_owned(), accepted, attempt: 1, recoveries: 0 });
     }
 
     /// Each run has a process of its own, so that no other job's fault can excuse it.
@@ -195,8 +150,7 @@ impl Life {
     }
 
     pub(super) fn drop_phases(&mut self, phases: &[Phase]) {
-        self.events
-            .retain(|event| !matches!(event, Event::Run(run) if phases.contains(&run.phase)));
+        self.events.retain(|event| !matches!(event, Event::Run(run) if phases.contains(&run.phase)));
     }
 
     pub(super) fn last(&self, phase: Phase) -> Run {
@@ -204,8 +158,7 @@ impl Life {
             Event::Run(run) if run.phase == phase => Some(run.clone()),
             _ => None,
         });
-        runs.max_by_key(|run| run.run)
-            .expect("the victim ran to its end")
+        runs.max_by_key(|run| run.run).expect("the victim ran to its end")
     }
 
     /// Sets the time of the job so that its first run started `ms` before it.
@@ -224,17 +177,10 @@ impl Life {
 }
 
 pub(super) fn history(lives: &[Life]) -> History {
-    let allowances = Allowances {
-        skew_ms: SKEW_MS,
-        lag_ms: LAG_MS,
-        removed_when_done: true,
-    };
+    let allowances = Allowances { skew_ms: SKEW_MS, lag_ms: LAG_MS, removed_when_done: true };
     let mut history = History::new(allowances);
     for life in lives {
-        life.events
-            .iter()
-            .cloned()
-            .for_each(|event| history.record(event));
+        life.events.iter().cloned().for_each(|event| history.record(event));
         if let Some(stored) = &life.stored {
             history.store(&life.id, stored.clone());
         }
@@ -269,18 +215,8 @@ pub(super) fn any_plan() -> impl Strategy<Value = Plan> {
         1 => Just(Ending::NeverArrived),
     ];
     let mishaps = prop::collection::vec(any_mishap(), 0..5);
-    (
-        any::<bool>(),
-        prop::option::of(0..5_000i64),
-        mishaps,
-        ending,
-    )
-        .prop_map(|(acknowledged, delay_ms, mishaps, ending)| Plan {
-            acknowledged,
-            delay_ms,
-            mishaps,
-            ending,
-        })
+    (any::<bool>(), prop::option::of(0..5_000i64), mishaps, ending)
+        .prop_map(|(acknowledged, delay_ms, mishaps, ending)| Plan { acknowledged, delay_ms, mishaps, ending })
 }
 
 /// A job that was acknowledged, lost its lease once to a stop, and was done.
@@ -288,8 +224,7 @@ pub(super) fn victim_plan() -> impl Strategy<Value = Plan> {
     any_plan().prop_map(|mut plan| {
         plan.acknowledged = true;
         plan.ending = Ending::Done;
-        plan.mishaps
-            .retain(|mishap| !matches!(mishap, Mishap::StoppedBeforeStart));
+        plan.mishaps.retain(|mishap| !matches!(mishap, Mishap::StoppedBeforeStart));
         plan.mishaps.push(Mishap::Stopped);
         plan
     })

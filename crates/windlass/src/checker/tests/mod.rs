@@ -6,19 +6,12 @@ mod plants;
 
 use proptest::prelude::*;
 
-use self::lives::{
-    Ending, Life, Mishap, Plan, SKEW_MS, VICTIM, any_plan, history, lives, victim_plan,
-};
+use self::lives::{Ending, Life, Mishap, Plan, SKEW_MS, VICTIM, any_plan, history, lives, victim_plan};
 use self::plants::{PLANTS, Plant, charges};
 use super::*;
 
 fn example(mishaps: &[Mishap], ending: Ending) -> Life {
-    let plan = Plan {
-        acknowledged: true,
-        delay_ms: Some(100),
-        mishaps: mishaps.to_vec(),
-        ending,
-    };
+    let plan = Plan { acknowledged: true, delay_ms: Some(100), mishaps: mishaps.to_vec(), ending };
     Life::lead(VICTIM, &plan, 1_000)
 }
 
@@ -128,10 +121,7 @@ fn a_stopped_process_that_starts_later_than_the_lag_is_not_excused() {
 fn a_vanished_job_that_only_finished_is_lost_unless_jobs_are_removed_when_done() {
     let life = example(&[], Ending::RemovedUnseen);
     let mut keeping = History::default();
-    life.events
-        .iter()
-        .cloned()
-        .for_each(|event| keeping.record(event));
+    life.events.iter().cloned().for_each(|event| keeping.record(event));
 
     assert_eq!(keeping.check().lost, [VICTIM]);
     assert!(history(&[life]).check().is_clean());
@@ -141,9 +131,7 @@ fn a_vanished_job_that_only_finished_is_lost_unless_jobs_are_removed_when_done()
 fn a_job_whose_outcome_was_accepted_may_be_gone_even_where_done_jobs_are_kept() {
     let life = example(&[Mishap::Failed], Ending::DoneAndRemoved);
     let mut keeping = History::default();
-    life.events
-        .into_iter()
-        .for_each(|event| keeping.record(event));
+    life.events.into_iter().for_each(|event| keeping.record(event));
 
     assert!(keeping.check().is_clean());
 }
@@ -164,41 +152,27 @@ fn a_record_that_this_test_did_not_send_is_no_ghost_until_it_runs() {
 #[test]
 fn a_job_in_doubt_may_be_missing_and_may_have_run() {
     let mut life = example(&[], Ending::Done);
-    life.events
-        .retain(|event| !matches!(event, Event::Acknowledged { .. }));
+    life.events.retain(|event| !matches!(event, Event::Acknowledged { .. }));
     life.drop_phases(&[Phase::Finished, Phase::Accepted]);
     life.stored = None;
 
     let report = history(&[life]).check();
 
     assert!(report.is_clean(), "{report}");
-    assert_eq!(
-        (report.sent, report.acknowledged, report.started),
-        (1, 0, 1)
-    );
+    assert_eq!((report.sent, report.acknowledged, report.started), (1, 0, 1));
 }
 
 #[test]
 fn a_repeated_push_is_one_push_and_acknowledged_if_one_of_them_was() {
     let mut history = History::default();
     for at in [10, 20] {
-        history.record(Event::Sent {
-            id: VICTIM.to_owned(),
-            at,
-            run_at: None,
-        });
+        history.record(Event::Sent { id: VICTIM.to_owned(), at, run_at: None });
     }
-    history.record(Event::Acknowledged {
-        id: VICTIM.to_owned(),
-        at: 25,
-    });
+    history.record(Event::Acknowledged { id: VICTIM.to_owned(), at: 25 });
 
     let report = history.check();
 
-    assert_eq!(
-        (report.sent, report.acknowledged, report.lost),
-        (1, 1, vec![VICTIM.to_owned()])
-    );
+    assert_eq!((report.sent, report.acknowledged, report.lost), (1, 1, vec![VICTIM.to_owned()]));
 }
 
 #[test]
@@ -223,36 +197,17 @@ fn a_report_says_in_at_most_twelve_lines_what_is_wrong() {
 
     let summary = report.to_string();
     assert!(summary.lines().count() <= 12, "{summary}");
-    assert!(
-        summary.starts_with("history:         NOT CLEAN: 30 jobs\n"),
-        "{summary}"
-    );
-    assert!(
-        summary.contains("lost:            30 (job-00 job-01 job-02 …)\n"),
-        "{summary}"
-    );
-    assert!(
-        summary.contains("duplicates:      60: 30 by kill, 30 by stop, 0 by term\n"),
-        "{summary}"
-    );
+    assert!(summary.starts_with("history:         NOT CLEAN: 30 jobs\n"), "{summary}");
+    assert!(summary.contains("lost:            30 (job-00 job-01 job-02 …)\n"), "{summary}");
+    assert!(summary.contains("duplicates:      60: 30 by kill, 30 by stop, 0 by term\n"), "{summary}");
     assert_eq!(report.timelines.len(), 20);
 }
 
 #[test]
 fn the_summary_of_a_clean_history_counts_everything() {
-    let mishaps = [
-        Mishap::Failed,
-        Mishap::Released,
-        Mishap::Killed,
-        Mishap::Stopped,
-        Mishap::Terminated,
-    ];
-    let plan = |mishaps: &[Mishap], ending| Plan {
-        acknowledged: true,
-        delay_ms: None,
-        mishaps: mishaps.to_vec(),
-        ending,
-    };
+    let mishaps = [Mishap::Failed, Mishap::Released, Mishap::Killed, Mishap::Stopped, Mishap::Terminated];
+    let plan =
+        |mishaps: &[Mishap], ending| Plan { acknowledged: true, delay_ms: None, mishaps: mishaps.to_vec(), ending };
     let plans = [
         plan(&mishaps, Ending::Done),
         plan(&[Mishap::Failed], Ending::Dead),
@@ -283,17 +238,13 @@ fn a_report_is_json_with_each_offence_and_its_cause() {
     let mut life = example(&[Mishap::Stopped], Ending::Done);
     Plant::AcceptedTwice.spoil(&mut life);
 
-    let json: serde_json::Value =
-        serde_json::from_str(&history(&[life]).check().to_json()).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&history(&[life]).check().to_json()).unwrap();
 
     assert_eq!(json["double_finishes"][0]["id"], VICTIM);
     assert_eq!(json["double_finishes"][0]["accepted"], 2);
     assert_eq!(json["duplicates"][0]["explained_by"]["kind"], "stop");
     assert_eq!(json["states"]["done"], 1);
-    assert_eq!(
-        json["timelines"][VICTIM][0]["what"],
-        "sent, not to run before 1100"
-    );
+    assert_eq!(json["timelines"][VICTIM][0]["what"], "sent, not to run before 1100");
 }
 
 #[test]
@@ -320,20 +271,12 @@ job-0
 }
 
 fn example_of_another_job() -> Life {
-    let plan = Plan {
-        acknowledged: true,
-        delay_ms: None,
-        mishaps: vec![Mishap::Killed],
-        ending: Ending::Done,
-    };
+    let plan = Plan { acknowledged: true, delay_ms: None, mishaps: vec![Mishap::Killed], ending: Ending::Done };
     Life::lead("another", &plan, 1_000)
 }
 
 #[test]
 #[should_panic(expected = "skew_ms = -1: must not be negative")]
 fn a_negative_allowance_is_refused() {
-    History::new(Allowances {
-        skew_ms: -1,
-        ..Allowances::default()
-    });
+    History::new(Allowances { skew_ms: -1, ..Allowances::default() });
 }

@@ -50,9 +50,9 @@ impl Plant {
             // The stopped run before the last one did finish, but its finish was refused.
             Plant::LostAfterFencedFinish => {
                 life.drop_phases(&[Phase::Accepted]);
-                life.events.retain(|event| {
-                    !matches!(event, Event::Run(run) if run.phase == Phase::Finished && run.run == start.run)
-                });
+                life.events.retain(
+                    |event| !matches!(event, Event::Run(run) if run.phase == Phase::Finished && run.run == start.run),
+                );
                 life.stored = None;
             }
             Plant::InUnknownState => {
@@ -60,9 +60,7 @@ impl Plant {
                 life.keep("limbo", 0);
             }
             Plant::Ghost => {
-                life.events.retain(|event| {
-                    !matches!(event, Event::Sent { .. } | Event::Acknowledged { .. })
-                });
+                life.events.retain(|event| !matches!(event, Event::Sent { .. } | Event::Acknowledged { .. }));
             }
             Plant::AgainWithoutFault => {
                 life.drop_phases(&[Phase::Accepted]);
@@ -73,12 +71,7 @@ impl Plant {
                 let again = start.at + 900;
                 life.run(&[(Phase::Started, again)], start.run + 1);
                 // Over before the earlier run, begun with the later one, and to the later one's process.
-                life.fault(
-                    FaultKind::Stop,
-                    start.run,
-                    start.at - 500,
-                    start.at - LAG_MS - 1,
-                );
+                life.fault(FaultKind::Stop, start.run, start.at - 500, start.at - LAG_MS - 1);
                 life.fault(FaultKind::Kill, start.run, again, again + 1);
                 life.fault(FaultKind::Kill, start.run + 1, start.at + 1, start.at + 2);
             }
@@ -93,10 +86,7 @@ impl Plant {
             Plant::SameRunAfterItFailed => {
                 life.drop_phases(&[Phase::Accepted]);
                 let (failed, again) = (start.at + 1, start.at + 2);
-                life.run(
-                    &[(Phase::Failed, failed), (Phase::Started, again)],
-                    start.run,
-                );
+                life.run(&[(Phase::Failed, failed), (Phase::Started, again)], start.run);
             }
             Plant::AcceptedTwice => life.run(&[(Phase::Accepted, accepted.at + 1)], start.run),
             Plant::StoredAsAcceptedTwice => life.keep("done", 2),
@@ -112,9 +102,7 @@ impl Plant {
     /// finishes, stale finishes, early runs.
     pub(super) fn charges(self) -> [usize; 6] {
         match self {
-            Plant::Lost | Plant::LostAfterFencedFinish | Plant::InUnknownState => {
-                [1, 0, 0, 0, 0, 0]
-            }
+            Plant::Lost | Plant::LostAfterFencedFinish | Plant::InUnknownState => [1, 0, 0, 0, 0, 0],
             Plant::Ghost => [0, 1, 0, 0, 0, 0],
             Plant::AgainWithoutFault
             | Plant::AgainAfterFaultsThatDoNotTouch

@@ -4,6 +4,9 @@ use std::time::Duration;
 
 use crate::store::{Keep, LEASE_MAX, LEASE_MIN};
 
+#[cfg(feature = "server")]
+pub mod load;
+
 /// A setting that cannot be used, with where it stands and what is allowed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("config: {field} = {found}{}: {allowed}", origin.as_ref().map(|o| format!(" ({o})")).unwrap_or_default())]
@@ -74,11 +77,7 @@ pub enum QueueOrder {
 impl QueueConfig {
     /// A queue of weight 1.
     pub fn new(name: impl Into<String>) -> QueueConfig {
-        QueueConfig {
-            name: name.into(),
-            weight: 1,
-            at_most_once: false,
-        }
+        QueueConfig { name: name.into(), weight: 1, at_most_once: false }
     }
 }
 
@@ -114,53 +113,25 @@ impl ServerConfig {
         within("cpu_threads", self.cpu_threads, 0, 1_024)?;
         within("prefetch_max", self.prefetch_max, 0, 5_000)?;
         span_within("lease", self.lease, LEASE_MIN, LEASE_MAX)?;
-        span_within(
-            "poll_interval",
-            self.poll_interval,
-            Duration::from_millis(10),
-            60 * second,
-        )?;
+        span_within("poll_interval", self.poll_interval, Duration::from_millis(10), 60 * second)?;
         span_within("stop_timeout", self.stop_timeout, Duration::ZERO, day)?;
-        span_within(
-            "cancel_grace",
-            self.cancel_grace,
-            Duration::ZERO,
-            3_600 * second,
-        )?;
-        span_within(
-            "block_warning",
-            self.block_warning,
-            Duration::from_millis(1),
-            day,
-        )?;
+        span_within("cancel_grace", self.cancel_grace, Duration::ZERO, 3_600 * second)?;
+        span_within("block_warning", self.block_warning, Duration::from_millis(1), day)?;
         if let Some(timeout) = self.job_timeout {
-            span_within(
-                "job_timeout",
-                timeout,
-                Duration::from_millis(1),
-                Duration::MAX,
-            )?;
+            span_within("job_timeout", timeout, Duration::from_millis(1), Duration::MAX)?;
         }
         Ok(())
     }
 
     fn validate_queues(&self) -> Result<(), ConfigError> {
         if self.queues.is_empty() {
-            return Err(error(
-                "queues",
-                "none".to_owned(),
-                "must name at least one queue".to_owned(),
-            ));
+            return Err(error("queues", "none".to_owned(), "must name at least one queue".to_owned()));
         }
         for (index, queue) in self.queues.iter().enumerate() {
-            crate::job::check_name("queue", &queue.name).map_err(|invalid| {
-                error("queues", format!("{:?}", queue.name), invalid.to_string())
-            })?;
+            crate::job::check_name("queue", &queue.name)
+                .map_err(|invalid| error("queues", format!("{:?}", queue.name), invalid.to_string()))?;
             within("queues.weight", queue.weight, 1, 1_000)?;
-            if self.queues[..index]
-                .iter()
-                .any(|other| other.name == queue.name)
-            {
+            if self.queues[..index].iter().any(|other| other.name == queue.name) {
                 let allowed = "must name each queue once".to_owned();
                 return Err(error("queues", format!("{:?} twice", queue.name), allowed));
             }
@@ -170,37 +141,86 @@ impl ServerConfig {
 }
 
 fn error(field: &str, found: String, allowed: String) -> ConfigError {
-    ConfigError {
-        field: field.to_owned(),
-        found,
-        origin: None,
-        allowed,
-    }
+    ConfigError { field: field.to_owned(), found, origin: None, allowed }
 }
 
 fn within(field: &str, found: u32, min: u32, max: u32) -> Result<(), ConfigError> {
     if (min..=max).contains(&found) {
         return Ok(());
     }
-    Err(error(
-        field,
-        found.to_string(),
-        format!("must be between {min} and {max}"),
-    ))
+    Err(error(field, found.to_string(), format!("must be between {min} and {max}")))
 }
 
-fn span_within(
-    field: &str,
-    found: Duration,
-    min: Duration,
-    max: Duration,
-) -> Result<(), ConfigError> {
+fn span_within(field: &str, found: Duration, min: Duration, max: Duration) -> Result<(), ConfigError> {
     if (min..=max).contains(&found) {
         return Ok(());
     }
-    Err(error(
-        field,
-        format!("{found:?}"),
-        format!("must be between {min:?} and {max:?}"),
-    ))
+    Err(error(field, format!("{found:?}"), format!("must be between {min:?} and {max:?}")))
+}
+
+/// Reads a span of time: numbers with the units `ms`, `s`, `m`, `h`, `d`, such as `250ms`, `90s` or `1h30m`.
+///
+/// # Errors
+/// What was found and what is expected.
+pub fn parse_duration(text: &str) -> Result<Duration, String> {
+    let unreadable =
+        || format!("{text:?} is no span of time: expected a number with ms, s, m, h or d, such as 90s or 1h30m");
+    if text.is_empty() {
+        return Err(unreadable());
+    }
+    let (mut rest, mut total_ms) = (text, 0_u64);
+    while !rest.is_empty() {
+        let digits = rest.find(|c: char| !c.is_ascii_digit()).ok_or_else(unreadable)?;
+        let number: u64 = rest[..digits].parse().map_err(|_| unreadable())?;
+        rest = &rest[digits..];
+        let unit_len = rest.find(|c: char| c.is_ascii_digit()).unwrap_or(rest.len());
+        let unit_ms: u64 = match &rest[..unit_len] {
+            "ms" => 1,
+            "s" => 1_000,
+            "m" => 60_000,
+            "h" => 3_600_000,
+            "d" => 86_400_000,
+            _ => return Err(unreadable()),
+        };
+        rest = &rest[unit_len..];
+        total_ms = number.checked_mul(unit_ms).and_then(|ms| total_ms.checked_add(ms)).ok_or_else(unreadable)?;
+    }
+    Ok(Duration::from_millis(total_ms))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_defaults_are_valid() {
+        assert_eq!(ServerConfig::default().validate(), Ok(()));
+    }
+
+    #[test]
+    fn each_range_is_checked_and_named() {
+        let default = ServerConfig::default;
+        for (config, field) in [
+            (ServerConfig { concurrency: 0, ..default() }, "concurrency"),
+            (ServerConfig { lease: Duration::from_millis(999), ..default() }, "lease"),
+            (ServerConfig { poll_interval: Duration::ZERO, ..default() }, "poll_interval"),
+            (ServerConfig { prefetch_max: 5_001, ..default() }, "prefetch_max"),
+            (ServerConfig { job_timeout: Some(Duration::ZERO), ..default() }, "job_timeout"),
+            (ServerConfig { queues: Vec::new(), ..default() }, "queues"),
+            (ServerConfig { queues: vec![QueueConfig::new("no space")], ..default() }, "queues"),
+        ] {
+            assert_eq!(config.validate().unwrap_err().field, field);
+        }
+    }
+
+    #[test]
+    fn spans_are_numbers_with_units() {
+        let spans = [("250ms", 250), ("30s", 30_000), ("1h30m", 5_400_000), ("3d", 259_200_000), ("0s", 0)];
+        for (text, ms) in spans {
+            assert_eq!(parse_duration(text), Ok(Duration::from_millis(ms)), "{text}");
+        }
+        for text in ["", "5", "s", "5 s", "-5s", "1.5h", "5x", "5s3", "99999999999999999999d"] {
+            assert!(parse_duration(text).is_err(), "{text}");
+        }
+    }
 }

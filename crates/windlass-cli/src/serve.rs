@@ -1,0 +1,64 @@
+//! `windlass serve`: works the queues with the kinds this program has.
+
+use std::sync::Arc;
+
+use windlass::server::{RunningServer, Server, StopReport};
+
+use crate::{Common, config, demo, output, signals};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// A queue to serve, with its weight: mail or mail:4; may be given several times
+    #[arg(short, long = "queue", value_name = "NAME[:WEIGHT]")]
+    queues: Vec<String>,
+    /// Handlers at a time
+    #[arg(short, long, value_name = "COUNT")]
+    concurrency: Option<String>,
+    /// How long a stop waits for running jobs, such as 25s
+    #[arg(long, value_name = "SPAN")]
+    stop_timeout: Option<String>,
+    /// How long this process may be silent before others take its jobs, such as 15s
+    #[arg(long, value_name = "SPAN")]
+    lease: Option<String>,
+}
+
+pub(crate) fn run(common: &Common, arguments: &Arguments) -> anyhow::Result<()> {
+    let settings = config::read(common, &flags(arguments))?.settings;
+    let store = windlass::open(&settings.store)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let report = runtime.block_on(async {
+        let server = Server::new(Arc::clone(&store), demo::handlers(), settings.server)?.start().await?;
+        output::error(&format!("windlass: serving {} as {}", store.describe().url, server.member()));
+        signals::until_stop(&server).await?;
+        let report = stop(server).await;
+        store.close().await?;
+        anyhow::Ok(report)
+    })?;
+    // A handler that never gives way must not keep the program from ending.
+    runtime.shutdown_background();
+    let report = report
+        .ok_or_else(|| anyhow::anyhow!("stopped at once: the jobs that ran go on elsewhere when the lease is over"))?;
+    output::error(&format!("windlass: stopped; {} done, {} failed", report.stats.done, report.stats.failed));
+    anyhow::ensure!(report.is_clean, "some outcomes could not be stored; their jobs run again when the lease is over");
+    Ok(())
+}
+
+/// Stops gracefully, or at once at the second request.
+async fn stop(server: RunningServer) -> Option<StopReport> {
+    tokio::select! {
+        report = server.stop() => Some(report),
+        _ = signals::until_second_stop() => None,
+    }
+}
+
+/// The flags as settings, so that they are read and checked like those of the file.
+fn flags(arguments: &Arguments) -> Vec<config::Flag> {
+    let mut flags: Vec<config::Flag> = Vec::new();
+    if !arguments.queues.is_empty() {
+        flags.push(("queues", "--queue", arguments.queues.join(",")));
+    }
+    flags.extend(arguments.concurrency.iter().map(|text| ("concurrency", "--concurrency", text.clone())));
+    flags.extend(arguments.stop_timeout.iter().map(|text| ("stop_timeout", "--stop-timeout", text.clone())));
+    flags.extend(arguments.lease.iter().map(|text| ("lease", "--lease", text.clone())));
+    flags
+}

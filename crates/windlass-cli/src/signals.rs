@@ -1,0 +1,64 @@
+//! Signals, as a server hears them.
+//!
+//! TERM and INT stop gracefully, a second one stops at once; TSTP makes quiet; TTIN prints what is running. Elsewhere
+//! than on Unix there is Ctrl-C only.
+
+use windlass::server::RunningServer;
+
+use crate::output;
+
+/// Waits for a request to stop, obeying the other signals meanwhile.
+#[cfg(unix)]
+pub(crate) async fn until_stop(server: &RunningServer) -> std::io::Result<()> {
+    use tokio::signal::unix::{SignalKind, signal};
+
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    // SIGTSTP and SIGTTIN have no names in the library; their numbers are the same on every Unix.
+    let mut quiet = signal(SignalKind::from_raw(20))?;
+    let mut dump = signal(SignalKind::from_raw(21))?;
+    loop {
+        tokio::select! {
+            _ = terminate.recv() => return Ok(()),
+            _ = interrupt.recv() => return Ok(()),
+            _ = quiet.recv() => {
+                server.quiet();
+                output::error("windlass: quiet: no more jobs are leased");
+            }
+            _ = dump.recv() => dump_running(server),
+        }
+    }
+}
+
+/// Waits for a request to stop.
+#[cfg(not(unix))]
+pub(crate) async fn until_stop(_server: &RunningServer) -> std::io::Result<()> {
+    tokio::signal::ctrl_c().await
+}
+
+/// Waits for a second request to stop, which means at once.
+#[cfg(unix)]
+pub(crate) async fn until_second_stop() -> std::io::Result<()> {
+    use tokio::signal::unix::{SignalKind, signal};
+
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    tokio::select! {
+        _ = terminate.recv() => Ok(()),
+        _ = interrupt.recv() => Ok(()),
+    }
+}
+
+/// Waits for a second request to stop, which means at once.
+#[cfg(not(unix))]
+pub(crate) async fn until_second_stop() -> std::io::Result<()> {
+    tokio::signal::ctrl_c().await
+}
+
+fn dump_running(server: &RunningServer) {
+    let running = server.dump();
+    output::error(&format!("windlass: {} jobs running", running.len()));
+    for line in running {
+        output::error(&output::printable(&line));
+    }
+}

@@ -1,0 +1,54 @@
+//! The limits of the contract, checked the same way by every store.
+
+use std::time::Duration;
+
+use crate::error::StoreError;
+use crate::job::{BATCH_LEN_MAX, NewJob};
+use crate::state::State;
+use crate::store::{ClearFilter, JobQuery, LEASE_MAX, LEASE_MIN, PAGE_LEN_MAX, VERB_LEN_MAX};
+
+/// The most days of history.
+pub(crate) const DAYS_MAX: u32 = 90;
+
+fn invalid(tried: &'static str, detail: String) -> StoreError {
+    StoreError::Invalid { tried, detail }
+}
+
+pub(crate) fn check_batch(batch: &[NewJob]) -> Result<(), StoreError> {
+    if batch.len() > BATCH_LEN_MAX {
+        return Err(invalid("insert", format!("{} jobs in one batch: at most {BATCH_LEN_MAX}", batch.len())));
+    }
+    batch.iter().try_for_each(|job| job.validate().map_err(|error| invalid("insert", error.to_string())))
+}
+
+pub(crate) fn check_len(tried: &'static str, len: usize) -> Result<(), StoreError> {
+    if len <= VERB_LEN_MAX { Ok(()) } else { Err(invalid(tried, format!("{len} at a time: at most {VERB_LEN_MAX}"))) }
+}
+
+pub(crate) fn check_lease(lease: Duration) -> Result<(), StoreError> {
+    if (LEASE_MIN..=LEASE_MAX).contains(&lease) {
+        return Ok(());
+    }
+    Err(invalid("join", format!("a lease of {lease:?}: must be between {LEASE_MIN:?} and {LEASE_MAX:?}")))
+}
+
+pub(crate) fn check_clearable(filter: &ClearFilter) -> Result<(), StoreError> {
+    if filter.state == Some(State::Running) {
+        return Err(invalid("clear", "running jobs belong to their member: cancel them instead".to_owned()));
+    }
+    Ok(())
+}
+
+pub(crate) fn check_page(query: &JobQuery) -> Result<(), StoreError> {
+    if (1..=PAGE_LEN_MAX).contains(&query.limit) {
+        return Ok(());
+    }
+    Err(invalid("list", format!("{} jobs on a page: must be between 1 and {PAGE_LEN_MAX}", query.limit)))
+}
+
+pub(crate) fn check_days(days: u32) -> Result<(), StoreError> {
+    if (1..=DAYS_MAX).contains(&days) {
+        return Ok(());
+    }
+    Err(invalid("history", format!("{days} days: must be between 1 and {DAYS_MAX}")))
+}

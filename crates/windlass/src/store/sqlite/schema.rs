@@ -1,0 +1,210 @@
+//! The tables, the ways to them from older versions, and how a connection is set up.
+//!
+//! A job is one row of `job` from its insertion to its end. The row keeps its size while it lives: what changes at a
+//! lease or a finish are small integers that are there from the start, so an update stays on its page. Live states
+//! have partial indexes, so that finished jobs that are kept cost nothing to those that run.
+//!
+//! | index | serves | order |
+//! |---|---|---|
+//! | `job_ready` | lease | queue, when due, arrival |
+//! | `job_due` | promote | when due, arrival |
+//! | `job_ledger` | leave, reap, beat | member |
+//! | `job_ended` | listings, prune | state, when ended |
+//! | `job_keep` | prune | until when kept |
+//!
+//! `state_at` is when the present state began: for a running job its lease, for an ended one its end. `member` is 0 or
+//! the key of a row in `member`. `tally` holds the exact number of jobs by queue and state, and `day` what happened,
+//! both written in the same transaction as what they count.
+
+use std::path::Path;
+use std::time::Duration;
+
+use rusqlite::{Connection, OpenFlags, TransactionBehavior};
+
+use crate::clock::Stopwatch;
+use crate::error::StoreError;
+use crate::failpoint;
+use crate::store::sqlite::Sync;
+use crate::store::sqlite::failure::Failure;
+
+/// "wndl": tells our files from those of other programs.
+pub(super) const APPLICATION_ID: i32 = 0x776e_646c;
+
+/// The version that [`MIGRATIONS`] leads to.
+pub(super) const SCHEMA_VERSION: i32 = MIGRATIONS.len() as i32;
+
+/// The oldest library without the race between two checkpoints that could damage a file: 3.51.3.
+const LIBRARY_VERSION_MIN: i32 = 3_051_003;
+
+/// How long a statement waits for another process's transaction.
+pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Each step leads from the version of its index to the next one. Steps are never changed once released.
+const MIGRATIONS: &[&str] = &["
+    CREATE TABLE job (
+        seq          INTEGER PRIMARY KEY,
+        id           BLOB    NOT NULL,
+        kind         TEXT    NOT NULL,
+        queue        TEXT    NOT NULL,
+        state        INTEGER NOT NULL,
+        attempt      INTEGER NOT NULL DEFAULT 0,
+        run          INTEGER NOT NULL DEFAULT 0,
+        member       INTEGER NOT NULL DEFAULT 0,
+        run_at       INTEGER NOT NULL,
+        state_at     INTEGER NOT NULL,
+        enqueued_at  INTEGER NOT NULL,
+        at_most_once INTEGER NOT NULL DEFAULT 0,
+        cancel_asked INTEGER NOT NULL DEFAULT 0,
+        payload      BLOB    NOT NULL,
+        settings     TEXT,
+        expires_at   INTEGER,
+        recoveries   INTEGER NOT NULL DEFAULT 0,
+        window_at    INTEGER,
+        failed_at    INTEGER,
+        keep_until   INTEGER,
+        reason       TEXT,
+        error        TEXT,
+        result       BLOB
+    ) STRICT;
+    CREATE UNIQUE INDEX job_id ON job (id);
+    CREATE INDEX job_ready ON job (queue, run_at) WHERE state = 1;
+    CREATE INDEX job_due ON job (run_at) WHERE state IN (0, 3);
+    CREATE INDEX job_ledger ON job (member) WHERE state = 2;
+    CREATE INDEX job_ended ON job (state, state_at) WHERE state >= 4;
+    CREATE INDEX job_keep ON job (keep_until) WHERE state = 4;
+
+    CREATE TABLE member (
+        key         INTEGER PRIMARY KEY AUTOINCREMENT,
+        id          TEXT    NOT NULL UNIQUE,
+        info        TEXT    NOT NULL,
+        lease_ms    INTEGER NOT NULL,
+        lease_until INTEGER NOT NULL,
+        joined_at   INTEGER NOT NULL,
+        beat_at     INTEGER NOT NULL,
+        vitals      TEXT    NOT NULL,
+        is_lost     INTEGER NOT NULL DEFAULT 0
+    ) STRICT;
+
+    CREATE TABLE paused (queue TEXT PRIMARY KEY) STRICT, WITHOUT ROWID;
+
+    CREATE TABLE tally (
+        queue TEXT    NOT NULL,
+        state INTEGER NOT NULL,
+        jobs  INTEGER NOT NULL,
+        PRIMARY KEY (queue, state)
+    ) STRICT, WITHOUT ROWID;
+
+    CREATE TABLE day (
+        day       INTEGER PRIMARY KEY,
+        enqueued  INTEGER NOT NULL DEFAULT 0,
+        done      INTEGER NOT NULL DEFAULT 0,
+        failed    INTEGER NOT NULL DEFAULT 0,
+        dead      INTEGER NOT NULL DEFAULT 0,
+        recovered INTEGER NOT NULL DEFAULT 0,
+        cancelled INTEGER NOT NULL DEFAULT 0,
+        expired   INTEGER NOT NULL DEFAULT 0,
+        fenced    INTEGER NOT NULL DEFAULT 0
+    ) STRICT;
+
+    -- For people with a shell: what the numbers mean.
+    CREATE VIEW jobs AS SELECT
+        lower(hex(id)) AS id, kind, queue,
+        CASE state WHEN 0 THEN 'scheduled' WHEN 1 THEN 'ready' WHEN 2 THEN 'running' WHEN 3 THEN 'retry'
+                   WHEN 4 THEN 'done' WHEN 5 THEN 'dead' WHEN 6 THEN 'cancelled' END AS state,
+        attempt, recoveries,
+        strftime('%Y-%m-%dT%H:%M:%fZ', run_at / 1000.0, 'unixepoch') AS run_at,
+        strftime('%Y-%m-%dT%H:%M:%fZ', state_at / 1000.0, 'unixepoch') AS state_at,
+        CAST(payload AS TEXT) AS payload, reason, error, CAST(result AS TEXT) AS result, settings
+        FROM job ORDER BY seq;
+"];
+
+/// Opens the connection that writes, and brings the schema up to date.
+pub(super) fn open_for_writing(path: &Path, sync: Sync) -> Result<Connection, StoreError> {
+    let failure = Failure::new("open", path);
+    failpoint::hit("sqlite.open")?;
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let mut connection = Connection::open_with_flags(path, flags).map_err(|e| failure.opening(e))?;
+    refuse_old_library(path)?;
+    connection.busy_timeout(BUSY_TIMEOUT).map_err(|e| failure.opening(e))?;
+    migrate(&mut connection, path)?;
+    let synchronous = match sync {
+        Sync::Full => "FULL",
+        Sync::Normal => "NORMAL",
+    };
+    switch_to_wal(&connection).map_err(|e| failure.opening(e))?;
+    let pragmas = format!(
+        "PRAGMA synchronous = {synchronous};
+         PRAGMA foreign_keys = OFF;
+         PRAGMA temp_store = MEMORY;
+         PRAGMA cache_size = -16384;
+         PRAGMA wal_autocheckpoint = 4000;
+         PRAGMA journal_size_limit = 67108864;
+         PRAGMA trusted_schema = OFF;"
+    );
+    connection.execute_batch(&pragmas).map_err(|e| failure.opening(e))?;
+    connection.set_prepared_statement_cache_capacity(128);
+    Ok(connection)
+}
+
+/// Opens a connection that only looks.
+pub(super) fn open_for_reading(path: &Path) -> Result<Connection, StoreError> {
+    let failure = Failure::new("open", path);
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags).map_err(|e| failure.opening(e))?;
+    connection.busy_timeout(BUSY_TIMEOUT).map_err(|e| failure.opening(e))?;
+    let pragmas =
+        "PRAGMA query_only = ON; PRAGMA temp_store = MEMORY; PRAGMA cache_size = -4096; PRAGMA trusted_schema = OFF;";
+    connection.execute_batch(pragmas).map_err(|e| failure.opening(e))?;
+    Ok(connection)
+}
+
+fn refuse_old_library(path: &Path) -> Result<(), StoreError> {
+    let version = rusqlite::version_number();
+    if version >= LIBRARY_VERSION_MIN {
+        return Ok(());
+    }
+    Err(StoreError::Refused {
+        tried: "open",
+        store: format!("sqlite:{}", path.display()),
+        found: format!("this program was built with SQLite {}, which can damage files", rusqlite::version()),
+        hint: "build it with SQLite 3.51.3 or later".to_owned(),
+    })
+}
+
+/// Brings the schema to [`SCHEMA_VERSION`] in one transaction, or leaves it as it was.
+fn migrate(connection: &mut Connection, path: &Path) -> Result<(), StoreError> {
+    let failure = Failure::new("migrate", path);
+    let version = user_version(connection).map_err(|e| failure.opening(e))?;
+    if version == SCHEMA_VERSION {
+        return Ok(());
+    }
+    let transaction =
+        connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(|e| failure.opening(e))?;
+    // Another process may have done it while this one waited for the lock.
+    let version = user_version(&transaction).map_err(|e| failure.opening(e))?;
+    for step in MIGRATIONS.iter().skip(version.max(0) as usize) {
+        failpoint::hit("sqlite.migrate.step")?;
+        transaction.execute_batch(step).map_err(|e| failure.opening(e))?;
+    }
+    let stamp = format!("PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {SCHEMA_VERSION};");
+    transaction.execute_batch(&stamp).map_err(|e| failure.opening(e))?;
+    transaction.commit().map_err(|e| failure.opening(e))
+}
+
+fn user_version(connection: &Connection) -> rusqlite::Result<i32> {
+    connection.pragma_query_value(None, "user_version", |row| row.get(0))
+}
+
+/// The switch needs the file for itself for a moment, and does not wait for it by itself.
+fn switch_to_wal(connection: &Connection) -> rusqlite::Result<()> {
+    let since = Stopwatch::start();
+    loop {
+        match connection.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get::<_, String>(0)) {
+            Ok(_) => return Ok(()),
+            Err(error) if Failure::is_busy(&error) && since.elapsed() < BUSY_TIMEOUT => {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}

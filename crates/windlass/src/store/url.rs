@@ -1,0 +1,72 @@
+//! Which store a URL names.
+
+use std::sync::Arc;
+
+use crate::error::StoreError;
+use crate::store::Store;
+use crate::store::memory::MemoryStore;
+
+/// Opens the store that `url` names: `sqlite:PATH`, `sqlite:PATH?sync=normal` for the fast mode, or `memory:`.
+///
+/// # Errors
+/// [`StoreError::Refused`] for a URL of another kind, and for whatever the store itself refuses.
+pub fn open(url: &str) -> Result<Arc<dyn Store>, StoreError> {
+    match url.split_once(':') {
+        Some(("memory", "")) => Ok(Arc::new(MemoryStore::default())),
+        #[cfg(feature = "sqlite")]
+        Some(("sqlite", rest)) => open_sqlite(url, rest),
+        _ => Err(refused(url, "no kind of store this build knows", known())),
+    }
+}
+
+fn known() -> String {
+    let sqlite = if cfg!(feature = "sqlite") { "sqlite:PATH (such as sqlite:jobs.db) or " } else { "" };
+    format!("use {sqlite}memory:")
+}
+
+fn refused(url: &str, found: impl Into<String>, hint: impl Into<String>) -> StoreError {
+    StoreError::Refused { tried: "open", store: format!("{url:?}"), found: found.into(), hint: hint.into() }
+}
+
+#[cfg(feature = "sqlite")]
+fn open_sqlite(url: &str, rest: &str) -> Result<Arc<dyn Store>, StoreError> {
+    use crate::store::sqlite::{SqliteOptions, SqliteStore, Sync};
+
+    let (path, query) = rest.split_once('?').unwrap_or((rest, ""));
+    // `sqlite://relative` and `sqlite:///absolute` are what other programs write.
+    let path = path.strip_prefix("//").unwrap_or(path);
+    if path.is_empty() || path == ":memory:" {
+        return Err(refused(url, "no path of a file", "name a file, such as sqlite:jobs.db, or use memory:"));
+    }
+    let mut options = SqliteOptions::default();
+    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+        options.sync = match pair {
+            "sync=full" => Sync::Full,
+            "sync=normal" => Sync::Normal,
+            _ => {
+                return Err(refused(url, format!("the setting {pair:?}"), "known are sync=full and sync=normal"));
+            }
+        };
+    }
+    Ok(Arc::new(SqliteStore::open(path, options)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_that_names_no_known_store_is_refused_with_those_that_are_known() {
+        for url in
+            ["jobs.db", "redis://localhost", "", "sqlite:", "sqlite::memory:", "sqlite:x.db?sync=never", "memory:x"]
+        {
+            let error = open(url).unwrap_err().to_string();
+            assert!(error.contains("memory:") || error.contains("sync=full"), "{url}: {error}");
+        }
+    }
+
+    #[test]
+    fn memory_is_opened_by_its_name() {
+        assert_eq!(open("memory:").unwrap().describe().engine, "memory");
+    }
+}

@@ -1,0 +1,70 @@
+//! kill -9.
+
+use std::time::{Duration, Instant};
+
+use windlass::checker::FaultKind;
+use windlass::state::State;
+
+use crate::arena::{Arena, LEASE, Worker, usual_works};
+use crate::worker::Work;
+
+/// Two workers; again and again one of them is killed at a random instant and another takes its place, while jobs
+/// arrive.
+pub fn in_a_loop() {
+    let arena = Arena::new(200);
+    let mut workers: Vec<Worker> = (0..2).map(|_| arena.start_worker(&[])).collect();
+
+    for _ in 0..arena.cycles {
+        arena.produce(usual_works(6, &arena.entropy));
+        std::thread::sleep(arena.random_ms(5, 60));
+        let victim = arena.entropy.below(workers.len() as u64) as usize;
+        arena.fault(FaultKind::Kill, &mut workers[victim], Worker::kill);
+        workers[victim] = arena.start_worker(&[]);
+    }
+    arena.until_drained();
+    drop(workers);
+
+    let report = arena.assert_clean();
+    assert_eq!(report.acknowledged, arena.cycles * 6);
+    assert!(report.finished > 0);
+}
+
+/// One job, one worker that dies with it, one that takes over.
+pub fn is_recovered_in_time() {
+    let arena = Arena::new(1);
+    let mut first = arena.start_worker(&[]);
+    arena.produce(vec![Work { run_ms: 600, fails_first: false, aborts: false }]);
+    arena.until("the job is running", || arena.count(State::Running) == 1);
+
+    arena.fault(FaultKind::Kill, &mut first, Worker::kill);
+    let killed_at = Instant::now();
+    let second = arena.start_worker(&[]);
+    arena.until("the job is done", || arena.count(State::Done) == 1);
+    let took = killed_at.elapsed();
+    drop(second);
+
+    assert!(took < LEASE + Duration::from_secs(5) + Duration::from_millis(600), "recovered after {took:?}");
+    assert_eq!(arena.assert_clean().explained_by(FaultKind::Kill), 1);
+}
+
+/// The same history with one kill left out of the log: the checker must object. A test that cannot fail proves
+/// nothing.
+pub fn negative_control() {
+    let arena = Arena::new(1);
+    let mut first = arena.start_worker(&[]);
+    arena.produce(vec![Work { run_ms: 300, fails_first: false, aborts: false }]);
+    arena.until("the job is running", || arena.count(State::Running) == 1);
+    // The job's start must be in the journal before the kill, or there is nothing to object to.
+    let journal = arena.dir().join(format!("{}.journal", first.name));
+    arena.until("the start is in the journal", || {
+        std::fs::read_to_string(&journal).is_ok_and(|text| text.contains("started"))
+    });
+
+    first.kill();
+    let second = arena.start_worker(&[]);
+    arena.until_drained();
+    drop(second);
+
+    let report = arena.judge();
+    assert_eq!(report.unexplained().count(), 1, "a duplicate without a fault went unnoticed");
+}
