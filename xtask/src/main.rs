@@ -1,1 +1,55 @@
-fn main() {}
+//! `cargo xtask`: the checks of the project, the same on a developer's machine and on every change.
+//!
+//! One file for each command. Each prints what it does, and fails with the reason.
+#![forbid(unsafe_code)]
+
+mod bench;
+mod docs;
+mod loom;
+mod sanitize;
+mod shell;
+mod soak;
+mod test;
+mod tidy;
+
+use std::process::ExitCode;
+
+const HELP: &str = "\
+cargo xtask COMMAND
+
+  test                every check and every test; installs what is missing where it may
+  tidy                the rules of the tree that a program can check
+  loom                the models of the pool's protocols, and their controls
+  sanitize [KIND]     the pool's tests under a sanitizer: thread (default) or address; needs a nightly toolchain
+  docs [--check]      writes docs/job_lifecycle.md and builds the reference; --check only compares
+  soak --only NAME --minutes M
+                      a crash scenario (kill, term, stop) again and again, with a ledger that adds up over runs
+  bench [NAME]        the benchmarks of bench/; without a name it lists them";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let result = match words.as_slice() {
+        ["test"] => test::run(),
+        ["tidy"] => tidy::run(),
+        ["loom"] => loom::run(),
+        ["sanitize"] => sanitize::run("thread"),
+        ["sanitize", kind] => sanitize::run(kind),
+        ["docs"] => docs::run(false),
+        ["docs", "--check"] => docs::run(true),
+        ["soak", options @ ..] => soak::run(options),
+        ["bench", names @ ..] => bench::run(names),
+        [] | ["help" | "--help" | "-h"] => {
+            println!("{HELP}");
+            Ok(())
+        }
+        [other, ..] => Err(anyhow::anyhow!("no command {other:?}\n\n{HELP}")),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
