@@ -320,9 +320,16 @@ impl Ledger {
         Ok(Orders { cancel: asked.map(token).collect() })
     }
 
-    /// The jobs in a member's ledger, the oldest first.
+    /// The jobs in a member's ledger.
     pub(super) fn held_by(&self, id: &MemberId) -> impl Iterator<Item = &Entry> {
         self.jobs.values().filter(move |entry| entry.record.member.as_deref() == Some(id.as_str()))
+    }
+
+    /// The jobs in a member's ledger, in the order of their arrival.
+    fn held_ids(&self, id: &MemberId) -> Vec<JobId> {
+        let mut held: Vec<(u64, JobId)> = self.held_by(id).map(|entry| (entry.arrival, entry.record.id)).collect();
+        held.sort_unstable();
+        held.into_iter().map(|(_, id)| id).collect()
     }
 
     pub(super) fn leave(&mut self, id: &MemberId, now: Timestamp) -> usize {
@@ -330,7 +337,7 @@ impl Ledger {
             return 0;
         }
         self.members.remove(id);
-        let held: Vec<JobId> = self.held_by(id).map(|entry| entry.record.id).collect();
+        let held = self.held_ids(id);
         for job in &held {
             let Some(mut entry) = self.take(*job) else {
                 continue;
@@ -357,7 +364,7 @@ impl Ledger {
             self.members.iter().filter(|(_, member)| member.is_lost).map(|(id, _)| id.clone()).collect();
         for id in lost {
             let room = max - (reaped.recovered + reaped.dead + reaped.cancelled);
-            let held: Vec<JobId> = self.held_by(&id).map(|entry| entry.record.id).take(room).collect();
+            let held: Vec<JobId> = self.held_ids(&id).into_iter().take(room).collect();
             for job in held {
                 if let Some(entry) = self.take(job) {
                     self.recover(entry, &mut reaped, now);

@@ -1,0 +1,11 @@
+//! One suite, every store: what the contract promises, held against memory and SQLite.
+//!
+//! Every test is a function over a [`fixture::Fixture`]; the macro `for_every_store!` makes a test of it for each
+//! store. A test for one store alone is in that store's own file and says why.
+
+mod fixture;
+mod jobs;
+mod looking;
+mod members;
+mod model;
+mod sqlite_alone;
