@@ -22,7 +22,7 @@ use crate::state::State;
 use crate::store::{Changed, ClearFilter, Inserted, Store, VERB_LEN_MAX};
 
 /// Jobs that `enqueue_many` inserts in one step.
-const BATCH_LEN: usize = 1_000;
+const BATCH_LEN: usize = 4_000;
 const _: () = assert!(BATCH_LEN <= BATCH_LEN_MAX);
 
 /// Enqueues jobs and changes them. Cheap to clone, may be shared; holds no job of its own, so dropping it loses
@@ -79,7 +79,7 @@ impl Client {
         self.with(JobOptions::new()).enqueue_at(at, job).await
     }
 
-    /// Enqueues any number of jobs, a thousand in one commit. Every job is checked before the first is sent.
+    /// Enqueues any number of jobs, four thousand in one commit. Every job is checked before the first is sent.
     ///
     /// # Errors
     /// As [`Client::enqueue`]; [`Error::Partly`] when the store took some and could not take the rest.

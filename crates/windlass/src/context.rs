@@ -30,7 +30,7 @@ pub(crate) struct Run {
     pub(crate) attempts_max: u32,
     pub(crate) enqueued_at: Timestamp,
     pub(crate) started_at: Timestamp,
-    pub(crate) deadline: Option<Timestamp>,
+    pub(crate) timeout: Option<Duration>,
     pub(crate) cancel: CancelToken,
     /// Counts the polls of an async handler, twice each: odd while it is being polled. Written by the thread that
     /// polls, read by the watchdog.
@@ -69,7 +69,7 @@ impl Context {
             attempts_max: job.settings.attempts_max(),
             enqueued_at: job.enqueued_at,
             started_at,
-            deadline: timeout.map(|timeout| started_at + timeout),
+            timeout,
             cancel: CancelToken::new(),
             polls: AtomicU64::new(0),
             closure: AtomicU8::new(RUNS),
@@ -124,7 +124,7 @@ impl Context {
 
     /// When this run will be cancelled, if it has a time-out.
     pub fn deadline(&self) -> Option<Timestamp> {
-        self.run.deadline
+        self.run.timeout.map(|timeout| self.run.started_at + timeout)
     }
 
     /// The present, by the store's clock.

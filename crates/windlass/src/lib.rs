@@ -41,6 +41,8 @@ pub mod server;
 
 #[cfg(feature = "testing")]
 pub mod checker;
+#[cfg(all(feature = "testing", feature = "server"))]
+pub mod testing;
 
 pub use blocking::BlockingClient;
 pub use client::Client;

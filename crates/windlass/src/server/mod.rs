@@ -87,7 +87,7 @@ impl Server {
     ) -> Result<Server, ConfigError> {
         config.validate()?;
         handlers.validate()?;
-        let pool = if handlers.want_pool() { Some(start_pool(&config)?) } else { None };
+        let pool = start_pool_for(&handlers, &config)?;
         Ok(Server { shared: Arc::new(Shared::new(store, handlers, config, entropy, pool)) })
     }
 
@@ -138,12 +138,16 @@ impl Server {
     }
 }
 
-fn start_pool(config: &ServerConfig) -> Result<Pool, ConfigError> {
+/// The CPU pool, if any handler wants one.
+pub(crate) fn start_pool_for(handlers: &Handlers, config: &ServerConfig) -> Result<Option<Pool>, ConfigError> {
+    if !handlers.want_pool() {
+        return Ok(None);
+    }
     let mut pool = PoolConfig { name: "windlass-cpu".to_owned(), ..PoolConfig::default() };
     if config.cpu_threads > 0 {
         pool.threads = config.cpu_threads as usize;
     }
-    Pool::with(pool).map_err(|error| ConfigError {
+    Pool::with(pool).map(Some).map_err(|error| ConfigError {
         field: "cpu_threads".to_owned(),
         found: config.cpu_threads.to_string(),
         origin: None,

@@ -66,19 +66,26 @@ pub(crate) async fn work(shared: Arc<Shared>) {
 
 async fn run(shared: &Arc<Shared>, next: Buffered) {
     let Buffered { job, member, .. } = next;
-    let timeout = job.settings.timeout_ms.map(Duration::from_millis).or(shared.config.job_timeout);
-    let ctx = Context::new(&job, shared.store.now(), timeout, &shared.services);
+    let ctx = context_for(shared, &job);
     shared.in_flight.begin(&ctx);
-
-    let ending = execute(shared, &job, &ctx, timeout).await;
-
-    let (now, fraction) = (shared.store.now(), shared.entropy.fraction());
-    let verdict = decide(ending, &job, ctx.cancel_cause(), now, fraction);
+    let verdict = conclude(shared, &job, &ctx).await;
     shared.in_flight.end(Report { member, token: job.token, verdict });
 }
 
+/// The context of a run that starts now.
+pub(crate) fn context_for(shared: &Shared, job: &LeasedJob) -> Context {
+    let timeout = job.settings.timeout_ms.map(Duration::from_millis).or(shared.config.job_timeout);
+    Context::new(job, shared.store.now(), timeout, &shared.services)
+}
+
+/// One run of one job, to the verdict about it.
+pub(crate) async fn conclude(shared: &Arc<Shared>, job: &LeasedJob, ctx: &Context) -> Verdict {
+    let ending = execute(shared, job, ctx).await;
+    decide(ending, job, ctx.cancel_cause(), shared.store.now(), shared.entropy.fraction())
+}
+
 /// Find, decode, start, watch.
-async fn execute(shared: &Arc<Shared>, job: &LeasedJob, ctx: &Context, timeout: Option<Duration>) -> Ending {
+async fn execute(shared: &Arc<Shared>, job: &LeasedJob, ctx: &Context) -> Ending {
     let Some(handler) = shared.handlers.find(&job.kind) else {
         return Ending::UnknownKind;
     };
@@ -95,9 +102,9 @@ async fn execute(shared: &Arc<Shared>, job: &LeasedJob, ctx: &Context, timeout: 
         Ok(Err(error)) => Ending::Undecodable(error.to_string()),
         Ok(Ok(Started::Async(run))) => {
             let polled = observe_polls(run, ctx, shared.config.block_warning);
-            watch(ctx, polled, timeout, shared.config.cancel_grace).await
+            watch(ctx, polled, shared.config.cancel_grace).await
         }
-        Ok(Ok(Started::Cpu(run))) => run_on_pool(shared, run, ctx, timeout).await,
+        Ok(Ok(Started::Cpu(run))) => run_on_pool(shared, run, ctx).await,
     }
 }
 
@@ -106,7 +113,7 @@ enum Started {
     Cpu(CpuRun),
 }
 
-async fn run_on_pool(shared: &Arc<Shared>, run: CpuRun, ctx: &Context, timeout: Option<Duration>) -> Ending {
+async fn run_on_pool(shared: &Arc<Shared>, run: CpuRun, ctx: &Context) -> Ending {
     let (tell, told) = oneshot::channel();
     let (worker_shared, worker_ctx) = (Arc::clone(shared), ctx.clone());
     let Some(pool) = &shared.pool else { unreachable!("a server with a CPU handler has a pool") };
@@ -121,7 +128,7 @@ async fn run_on_pool(shared: &Arc<Shared>, run: CpuRun, ctx: &Context, timeout: 
     // The channel tells of the end; the task itself needs no waiter.
     drop(task);
     let ended = async { told.await.unwrap_or_else(|_| Err("the pool dropped the task".to_owned())) };
-    let ending = watch(ctx, ended, timeout, shared.config.cancel_grace).await;
+    let ending = watch(ctx, ended, shared.config.cancel_grace).await;
     if matches!(ending, Ending::GaveNoWay(_)) && ctx.run().give_up_on_closure() {
         shared.tally.note_stuck();
         tracing::warn!(job = %ctx.id(), kind = ctx.kind(), "a CPU handler does not give way; its thread is stuck in it");
@@ -130,17 +137,12 @@ async fn run_on_pool(shared: &Arc<Shared>, run: CpuRun, ctx: &Context, timeout: 
 }
 
 /// Waits for the end of a run; when it should give way, for the grace period and no longer.
-async fn watch(
-    ctx: &Context,
-    run: impl Future<Output = Result<Outcome, String>>,
-    timeout: Option<Duration>,
-    grace: Duration,
-) -> Ending {
+async fn watch(ctx: &Context, run: impl Future<Output = Result<Outcome, String>>, grace: Duration) -> Ending {
     let mut run = pin!(run);
     let cause = tokio::select! {
         biased;
         ended = &mut run => return ending(ended),
-        cause = interruption(ctx, timeout) => cause,
+        cause = interruption(ctx) => cause,
     };
     match tokio::time::timeout(grace, run).await {
         Ok(ended) => ending(ended),
@@ -156,8 +158,8 @@ fn ending(ended: Result<Outcome, String>) -> Ending {
 }
 
 /// Answers when the run should give way: somebody cancelled it, or its time is over.
-async fn interruption(ctx: &Context, timeout: Option<Duration>) -> CancelCause {
-    let Some(timeout) = timeout else {
+async fn interruption(ctx: &Context) -> CancelCause {
+    let Some(timeout) = ctx.run().timeout else {
         return ctx.cancelled().await;
     };
     tokio::select! {

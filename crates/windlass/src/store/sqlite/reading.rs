@@ -2,7 +2,8 @@
 //!
 //! In WAL mode a reader never stops the writer, and sees the last commit before it began. Each question is answered
 //! in one short read; a page reads at most [`SCAN_MAX`] rows, however few of them match. The same thread notices what
-//! other processes write: while somebody waits for jobs, it asks SQLite every [`GLANCE`] whether the file has changed.
+//! other processes write: while somebody waits for jobs, it asks SQLite whether the file has changed, often after a
+//! change ([`GLANCE_MIN`]) and seldom when nothing has happened for a while ([`GLANCE_MAX`]).
 
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -23,9 +24,11 @@ use crate::store::{
     Totals, Vitals,
 };
 
-/// How often the file is looked at for what others write, while somebody waits: how late a job of another process may
-/// be noticed.
-const GLANCE: Duration = Duration::from_millis(20);
+/// The pause between two looks for what others write, right after something was found.
+const GLANCE_MIN: Duration = Duration::from_millis(10);
+
+/// The longest such pause: how late a job of another process may be noticed by an idle one.
+const GLANCE_MAX: Duration = Duration::from_millis(100);
 
 /// Rows that one page reads at the most.
 const SCAN_MAX: usize = 5_000;
@@ -44,10 +47,10 @@ pub(super) struct Reader {
 impl Reader {
     /// Answers questions until nobody can ask any more.
     pub(super) fn run(self, questions: &Receiver<Question>, bell: &watch::Sender<u64>) {
-        let mut seen = self.data_version();
+        let (mut seen, mut glance) = (self.data_version(), GLANCE_MIN);
         loop {
             let next = if bell.receiver_count() > 0 {
-                questions.recv_timeout(GLANCE)
+                questions.recv_timeout(glance)
             } else {
                 questions.recv().map_err(|_| RecvTimeoutError::Disconnected)
             };
@@ -56,8 +59,9 @@ impl Reader {
                 Err(RecvTimeoutError::Disconnected) => return,
                 Err(RecvTimeoutError::Timeout) => {
                     let version = self.data_version();
+                    glance = (glance * 2).min(GLANCE_MAX);
                     if version != seen {
-                        seen = version;
+                        (seen, glance) = (version, GLANCE_MIN);
                         bell.send_modify(|rings| *rings += 1);
                     }
                 }
@@ -68,7 +72,8 @@ impl Reader {
     /// Changes when another connection has committed.
     fn data_version(&self) -> i64 {
         // The bell is a hint: a look that fails is made again at the next glance.
-        self.connection.pragma_query_value(None, "data_version", |row| row.get(0)).unwrap_or_default()
+        let look = || self.connection.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0));
+        look().unwrap_or_default()
     }
 
     pub(super) fn failed(&self, tried: &'static str, error: rusqlite::Error) -> StoreError {

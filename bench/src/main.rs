@@ -1,0 +1,48 @@
+//! `cargo xtask bench [NAME…]`: what the embedded store and the server on top of it do, on this machine, in one run.
+//!
+//! Every scenario is a question. Figures are medians of [`REPEATS`] repetitions, with the least beside them; the bare
+//! library is measured in the same run, for a ratio means more than a number of one machine.
+
+mod bare;
+mod jobs;
+mod report;
+
+use std::time::Duration;
+
+use report::Report;
+
+/// Repetitions of each measurement.
+const REPEATS: usize = 5;
+
+type Scenario = (&'static str, &'static str, fn(&mut Report));
+
+const SCENARIOS: &[Scenario] = &[
+    ("enqueue", "how many jobs a second are enqueued durably, in bulk and one by one?", jobs::enqueue),
+    ("cycle", "how many jobs a second are leased, run and acked durably?", jobs::cycle),
+    ("latency", "how long from enqueue to start, with an idle server in the same process?", jobs::latency),
+    ("million", "how much memory does draining a million jobs take?", jobs::million),
+    ("idle", "what does an idle server cost?", jobs::idle),
+];
+
+fn main() {
+    let wanted: Vec<String> = std::env::args().skip(1).collect();
+    if wanted.is_empty() {
+        for (name, question, _) in SCENARIOS {
+            println!("{name:<10} {question}");
+        }
+        println!("all        every one of them");
+        return;
+    }
+    for (name, question, scenario) in SCENARIOS {
+        if wanted.iter().any(|word| word == name || word == "all") {
+            let mut report = Report::new(question);
+            scenario(&mut report);
+            report.print();
+        }
+    }
+}
+
+/// The rate of `count` things in `elapsed`, per second.
+fn rate(count: usize, elapsed: Duration) -> f64 {
+    count as f64 / elapsed.as_secs_f64()
+}
