@@ -3,6 +3,8 @@
 //! Every scenario is a question. Figures are medians of [`REPEATS`] repetitions, with the least beside them; the bare
 //! library is measured in the same run, for a ratio means more than a number of one machine.
 
+#![forbid(unsafe_code)]
+
 mod bare;
 mod jobs;
 mod report;

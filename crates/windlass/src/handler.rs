@@ -44,13 +44,16 @@ use crate::outcome::{IntoOutcome, Outcome};
 /// A handler on its way.
 pub(crate) type Running = Pin<Box<dyn Future<Output = Outcome> + Send>>;
 
+/// Decodes the arguments and starts a run of kind `R`.
+type Start<R> = dyn Fn(&Payload, Context) -> Result<R, DecodeError> + Send + Sync;
+
 /// A handler, with the type of its job forgotten.
 #[derive(Clone)]
 pub(crate) enum Call {
     /// Decodes and starts; the future is polled on the I/O runtime.
-    Async(Arc<dyn Fn(&Payload, Context) -> Result<Running, DecodeError> + Send + Sync>),
+    Async(Arc<Start<Running>>),
     /// Decodes on the caller's thread; the closure runs on the CPU pool.
-    Cpu(Arc<dyn Fn(&Payload, Context) -> Result<CpuRun, DecodeError> + Send + Sync>),
+    Cpu(Arc<Start<CpuRun>>),
 }
 
 /// A CPU handler with its arguments, ready to run.

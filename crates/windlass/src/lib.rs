@@ -61,3 +61,8 @@ pub use {
     outcome::{HandlerError, Json, Outcome},
     server::Server,
 };
+
+/// The examples of the README, compiled and run.
+#[cfg(all(doctest, feature = "server", feature = "sqlite", feature = "derive"))]
+#[doc = include_str!("../../../README.md")]
+struct ReadmeExamples;

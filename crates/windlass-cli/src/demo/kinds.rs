@@ -207,7 +207,7 @@ fn facts(mut reader: impl Read) -> std::io::Result<FileFacts> {
 }
 
 async fn folder(folder: Folder, ctx: Context) -> Result<Json<u64>, HandlerError> {
-    let is_unlucky = fnv1a(&[], folder.path.as_os_str().as_encoded_bytes()) % ONE_FAILS_IN == 0;
+    let is_unlucky = fnv1a(&[], folder.path.as_os_str().as_encoded_bytes()).is_multiple_of(ONE_FAILS_IN);
     if is_unlucky && ctx.attempt() == 1 {
         return Err(HandlerError::with_class("Unlucky", "fails at its first attempt, to show a retry"));
     }

@@ -19,32 +19,32 @@ use windlass::{BlockingClient, Client, Inspector};
 use crate::worker::Work;
 
 /// The lease of the workers: as short as it may be, so that crashes are recovered while the test looks on.
-pub const LEASE: Duration = Duration::from_secs(1);
+pub(crate) const LEASE: Duration = Duration::from_secs(1);
 
 /// A scenario that takes longer than this hangs.
 const DRAIN_LIMIT: Duration = Duration::from_secs(120);
 
-pub struct Arena {
+pub(crate) struct Arena {
     dir: tempfile::TempDir,
     store: Arc<dyn Store>,
     journal: Journal,
     clock: SystemClock,
     starts: AtomicU64,
-    pub entropy: Entropy,
-    pub seed: u64,
-    pub cycles: u64,
+    pub(crate) entropy: Entropy,
+    pub(crate) seed: u64,
+    pub(crate) cycles: u64,
 }
 
 /// A worker process. Ended when it is dropped.
-pub struct Worker {
+pub(crate) struct Worker {
     child: Child,
     /// What it is called in the journals: new at each start.
-    pub name: String,
+    pub(crate) name: String,
 }
 
 impl Arena {
     /// `cycles` is what an ordinary run does; the environment may ask for more.
-    pub fn new(cycles: u64) -> Arena {
+    pub(crate) fn new(cycles: u64) -> Arena {
         Arena::in_dir(cycles, tempfile::tempdir().expect("a folder for the scenario"))
     }
 
@@ -65,20 +65,20 @@ impl Arena {
         }
     }
 
-    pub fn inspector(&self) -> Inspector {
+    pub(crate) fn inspector(&self) -> Inspector {
         Inspector::new(Arc::clone(&self.store))
     }
 
-    pub fn client(&self) -> BlockingClient {
+    pub(crate) fn client(&self) -> BlockingClient {
         Client::new(Arc::clone(&self.store)).blocking()
     }
 
-    pub fn now_ms(&self) -> i64 {
+    pub(crate) fn now_ms(&self) -> i64 {
         self.clock.now().as_millis()
     }
 
     /// Starts a worker process. `options` are words that [`crate::worker`] understands.
-    pub fn start_worker(&self, options: &[&str]) -> Worker {
+    pub(crate) fn start_worker(&self, options: &[&str]) -> Worker {
         let start = self.starts.fetch_add(1, Ordering::Relaxed);
         let name = format!("worker-{start}");
         let child = Command::new(std::env::current_exe().expect("this program"))
@@ -92,7 +92,7 @@ impl Arena {
     }
 
     /// Enqueues jobs and writes the journal of it: before, and after the answer.
-    pub fn produce(&self, works: Vec<Work>) -> Vec<JobId> {
+    pub(crate) fn produce(&self, works: Vec<Work>) -> Vec<JobId> {
         let client = self.client();
         works.into_iter().map(|work| self.produce_one(&client, &work)).collect()
     }
@@ -110,7 +110,7 @@ impl Arena {
     }
 
     /// Does something to a worker and writes down when.
-    pub fn fault(&self, kind: FaultKind, worker: &mut Worker, act: impl FnOnce(&mut Worker)) {
+    pub(crate) fn fault(&self, kind: FaultKind, worker: &mut Worker, act: impl FnOnce(&mut Worker)) {
         let from = self.now_ms();
         act(worker);
         let fault = Fault { kind, process: worker.name.clone(), from, until: self.now_ms() };
@@ -118,7 +118,7 @@ impl Arena {
     }
 
     /// Waits until no job is left to run.
-    pub fn until_drained(&self) {
+    pub(crate) fn until_drained(&self) {
         self.until("every job has ended", || {
             let counts = windlass::blocking::block_on(self.inspector().counts()).expect("counts");
             counts.ready + counts.running + counts.scheduled + counts.retry == 0
@@ -126,7 +126,7 @@ impl Arena {
     }
 
     /// Looks again and again until `holds`, and fails when that takes for ever.
-    pub fn until(&self, what: &str, mut holds: impl FnMut() -> bool) {
+    pub(crate) fn until(&self, what: &str, mut holds: impl FnMut() -> bool) {
         let since = Instant::now();
         while !holds() {
             assert!(since.elapsed() < DRAIN_LIMIT, "after {DRAIN_LIMIT:?} still not true: {what} (seed {})", self.seed);
@@ -135,7 +135,7 @@ impl Arena {
     }
 
     /// Has the history judged. Prints the ledger line and, on failure, the story of every offender.
-    pub fn judge(&self) -> Report {
+    pub(crate) fn judge(&self) -> Report {
         let mut history = History::new(Allowances { skew_ms: 5, lag_ms: 500, removed_when_done: false });
         for journal in self.journals() {
             let file = File::open(&journal).expect("a journal");
@@ -183,40 +183,40 @@ impl Arena {
     }
 
     /// Fails unless nothing forbidden happened.
-    pub fn assert_clean(&self) -> Report {
+    pub(crate) fn assert_clean(&self) -> Report {
         let report = self.judge();
         assert!(report.is_clean(), "seed {}\n{}", self.seed, report.stories());
         report
     }
 
     /// How many jobs are in `state`.
-    pub fn count(&self, state: State) -> u64 {
+    pub(crate) fn count(&self, state: State) -> u64 {
         windlass::blocking::block_on(self.inspector().counts()).expect("counts").of(state)
     }
 
-    pub fn random_ms(&self, from: u64, to: u64) -> Duration {
+    pub(crate) fn random_ms(&self, from: u64, to: u64) -> Duration {
         Duration::from_millis(from + self.entropy.below(to - from + 1))
     }
 
-    pub fn dir(&self) -> &Path {
+    pub(crate) fn dir(&self) -> &Path {
         self.dir.path()
     }
 }
 
 impl Worker {
-    pub fn signal(&self, signal: rustix::process::Signal) {
+    pub(crate) fn signal(&self, signal: rustix::process::Signal) {
         let pid = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(pid, signal).expect("the signal");
     }
 
     /// kill -9, and waits until it is gone.
-    pub fn kill(&mut self) {
+    pub(crate) fn kill(&mut self) {
         self.child.kill().expect("the kill");
         self.child.wait().expect("the end of the worker");
     }
 
     /// Waits for its end, and fails when that takes for ever.
-    pub fn wait(&mut self) -> ExitStatus {
+    pub(crate) fn wait(&mut self) -> ExitStatus {
         let since = Instant::now();
         loop {
             if let Some(status) = self.child.try_wait().expect("the state of the worker") {
@@ -227,7 +227,7 @@ impl Worker {
         }
     }
 
-    pub fn has_ended(&mut self) -> bool {
+    pub(crate) fn has_ended(&mut self) -> bool {
         self.child.try_wait().expect("the state of the worker").is_some()
     }
 }
@@ -241,7 +241,7 @@ impl Drop for Worker {
 }
 
 /// Some jobs of the usual kind: short, and now and then one that fails at first.
-pub fn usual_works(count: u64, entropy: &Entropy) -> Vec<Work> {
+pub(crate) fn usual_works(count: u64, entropy: &Entropy) -> Vec<Work> {
     let work = |_| Work { run_ms: entropy.below(8), fails_first: entropy.below(10) == 0, aborts: false };
     (0..count).map(work).collect()
 }

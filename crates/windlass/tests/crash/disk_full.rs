@@ -12,7 +12,6 @@ use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
 use windlass::server::Server;
 use windlass::state::State as JobState;
-use windlass::store::Store;
 use windlass::{Client, Error, Handlers, Inspector, Job, JobOptions, ServerConfig, State, StoreError};
 
 use serde::{Deserialize, Serialize};
@@ -34,7 +33,7 @@ async fn gated(_: Gated, gate: State<Gate>) {
     gate.open.acquire().await.expect("the gate is never closed").forget();
 }
 
-pub fn fills_and_drains() {
+pub(crate) fn fills_and_drains() {
     let dir = tempfile::tempdir().expect("a folder to mount on");
     let Some(disk) = SmallDisk::mount(dir.path()) else {
         println!("skipped: only root may mount the small file system this needs");

@@ -10,7 +10,7 @@ use crate::worker::Work;
 
 /// Two workers; again and again one of them is killed at a random instant and another takes its place, while jobs
 /// arrive.
-pub fn in_a_loop() {
+pub(crate) fn in_a_loop() {
     let arena = Arena::new(200);
     let mut workers: Vec<Worker> = (0..2).map(|_| arena.start_worker(&[])).collect();
 
@@ -30,7 +30,7 @@ pub fn in_a_loop() {
 }
 
 /// One job, one worker that dies with it, one that takes over.
-pub fn is_recovered_in_time() {
+pub(crate) fn is_recovered_in_time() {
     let arena = Arena::new(1);
     let mut first = arena.start_worker(&[]);
     arena.produce(vec![Work { run_ms: 600, fails_first: false, aborts: false }]);
@@ -49,7 +49,7 @@ pub fn is_recovered_in_time() {
 
 /// The same history with one kill left out of the log: the checker must object. A test that cannot fail proves
 /// nothing.
-pub fn negative_control() {
+pub(crate) fn negative_control() {
     let arena = Arena::new(1);
     let mut first = arena.start_worker(&[]);
     arena.produce(vec![Work { run_ms: 300, fails_first: false, aborts: false }]);

@@ -7,6 +7,8 @@
 //! Two variables make a scenario longer, for the soak: `WINDLASS_CRASH_CYCLES` and `WINDLASS_CRASH_SEED`. Every
 //! scenario prints its seed, and a line `crash-ledger: …` that the soak adds up.
 
+#![allow(clippy::print_stdout, reason = "it is its own test runner")]
+
 mod arena;
 mod disk_full;
 mod kill;

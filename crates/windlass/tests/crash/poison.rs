@@ -7,7 +7,7 @@ use windlass::state::State;
 use crate::arena::{Arena, usual_works};
 use crate::worker::Work;
 
-pub fn aborts() {
+pub(crate) fn aborts() {
     let arena = Arena::new(1);
     let ids = arena.produce(vec![Work { run_ms: 5, fails_first: false, aborts: true }]);
     arena.produce(usual_works(40, &arena.entropy));

@@ -8,7 +8,7 @@ use windlass::state::State;
 use crate::arena::{Arena, LEASE, Worker};
 use crate::worker::Work;
 
-pub fn beyond_the_lease() {
+pub(crate) fn beyond_the_lease() {
     let arena = Arena::new(3);
     let fenced = |arena: &Arena| block_on(arena.inspector().counts()).expect("counts").totals.fenced;
 

@@ -5,7 +5,7 @@ use windlass::checker::FaultKind;
 
 use crate::arena::{Arena, Worker, usual_works};
 
-pub fn in_a_loop() {
+pub(crate) fn in_a_loop() {
     let arena = Arena::new(50);
     let mut workers: Vec<Worker> = (0..2).map(|_| arena.start_worker(&[])).collect();
 

@@ -17,15 +17,15 @@ use windlass::{Context, HandlerError, Handlers, Job, State};
 
 use crate::arena::LEASE;
 
-pub const WORK_QUEUE: &str = "crash";
+pub(crate) const WORK_QUEUE: &str = "crash";
 
 /// A job that takes a while, and may fail or worse.
 #[derive(Debug, Clone, Serialize, Deserialize, Job)]
 #[job(kind = "crash.work", queue = "crash", retry = "fixed(20ms)")]
-pub struct Work {
-    pub run_ms: u64,
-    pub fails_first: bool,
-    pub aborts: bool,
+pub(crate) struct Work {
+    pub(crate) run_ms: u64,
+    pub(crate) fails_first: bool,
+    pub(crate) aborts: bool,
 }
 
 struct Diary {
@@ -74,7 +74,7 @@ async fn work(work: Work, diary: State<Diary>, ctx: Context) -> Result<(), Handl
 }
 
 /// `worker NAME DIR [concurrency=N]`
-pub fn main(arguments: &[String]) -> ExitCode {
+pub(crate) fn main(arguments: &[String]) -> ExitCode {
     let [name, dir, options @ ..] = arguments else { panic!("worker: NAME and DIR are missing") };
     let concurrency = options.iter().find_map(|word| word.strip_prefix("concurrency=")?.parse().ok()).unwrap_or(8);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");

@@ -26,26 +26,26 @@ macro_rules! for_every_store {
 pub(crate) use for_every_store;
 
 /// When the tests begin: some morning.
-pub const MORNING: Timestamp = Timestamp::from_millis(1_760_000_000_000);
-pub const LEASE: Duration = Duration::from_secs(15);
-pub const SECOND: Duration = Duration::from_secs(1);
-pub const HOUR: Duration = Duration::from_secs(3_600);
+pub(crate) const MORNING: Timestamp = Timestamp::from_millis(1_760_000_000_000);
+pub(crate) const LEASE: Duration = Duration::from_secs(15);
+pub(crate) const SECOND: Duration = Duration::from_secs(1);
+pub(crate) const HOUR: Duration = Duration::from_secs(3_600);
 
-pub struct Fixture {
-    pub store: Arc<dyn Store>,
-    pub clock: Arc<ManualClock>,
-    pub entropy: Entropy,
+pub(crate) struct Fixture {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) clock: Arc<ManualClock>,
+    pub(crate) entropy: Entropy,
     _dir: Option<tempfile::TempDir>,
 }
 
 impl Fixture {
-    pub fn memory() -> Fixture {
+    pub(crate) fn memory() -> Fixture {
         let clock = Arc::new(ManualClock::new(MORNING));
         let store = Arc::new(MemoryStore::new(Arc::clone(&clock) as Arc<dyn Clock>));
         Fixture { store, clock, entropy: Entropy::seeded(7), _dir: None }
     }
 
-    pub fn sqlite() -> Fixture {
+    pub(crate) fn sqlite() -> Fixture {
         let clock = Arc::new(ManualClock::new(MORNING));
         let dir = tempfile::tempdir().unwrap();
         // What is kept after a power cut is not what this suite is about.
@@ -54,32 +54,32 @@ impl Fixture {
         Fixture { store, clock, entropy: Entropy::seeded(7), _dir: Some(dir) }
     }
 
-    pub fn now(&self) -> Timestamp {
+    pub(crate) fn now(&self) -> Timestamp {
         self.store.now()
     }
 
-    pub fn new_job(&self, options: JobOptions) -> NewJob {
+    pub(crate) fn new_job(&self, options: JobOptions) -> NewJob {
         self.new_job_at(self.now(), options)
     }
 
-    pub fn new_job_at(&self, run_at: Timestamp, options: JobOptions) -> NewJob {
+    pub(crate) fn new_job_at(&self, run_at: Timestamp, options: JobOptions) -> NewJob {
         let id = JobId::new(self.now(), &self.entropy);
         NewJob::new(id, "kind", Payload::from_bytes("[1]"), run_at, 0, options).unwrap()
     }
 
     /// Inserts one job of the default queue and answers its id.
-    pub fn insert(&self, options: JobOptions) -> JobId {
+    pub(crate) fn insert(&self, options: JobOptions) -> JobId {
         let job = self.new_job(options);
         let id = job.id;
         assert_eq!(block_on(self.store.insert(vec![job])).unwrap(), [Inserted::Accepted(id)]);
         id
     }
 
-    pub fn insert_many(&self, count: usize) -> Vec<JobId> {
+    pub(crate) fn insert_many(&self, count: usize) -> Vec<JobId> {
         (0..count).map(|_| self.insert(JobOptions::new())).collect()
     }
 
-    pub fn join(&self, name: &str) -> MemberId {
+    pub(crate) fn join(&self, name: &str) -> MemberId {
         let id = MemberId::new(name, 1, 1);
         let info = MemberInfo {
             id: id.clone(),
@@ -93,35 +93,35 @@ impl Fixture {
         id
     }
 
-    pub fn plan(max: usize) -> LeasePlan {
+    pub(crate) fn plan(max: usize) -> LeasePlan {
         LeasePlan { takes: vec![Take { queue: "default".to_owned(), max, at_most_once: false }], max }
     }
 
-    pub fn lease(&self, member: &MemberId, max: usize) -> Vec<LeasedJob> {
+    pub(crate) fn lease(&self, member: &MemberId, max: usize) -> Vec<LeasedJob> {
         block_on(self.store.lease(member, Fixture::plan(max))).unwrap()
     }
 
-    pub fn lease_one(&self, member: &MemberId) -> LeasedJob {
+    pub(crate) fn lease_one(&self, member: &MemberId) -> LeasedJob {
         self.lease(member, 1).pop().expect("a job to lease")
     }
 
-    pub fn finish(&self, member: &MemberId, token: LeaseToken, verdict: Verdict) -> Finished {
+    pub(crate) fn finish(&self, member: &MemberId, token: LeaseToken, verdict: Verdict) -> Finished {
         block_on(self.store.finish(member, vec![(token, verdict)])).unwrap()[0]
     }
 
-    pub fn get(&self, id: JobId) -> JobRecord {
+    pub(crate) fn get(&self, id: JobId) -> JobRecord {
         block_on(self.store.get(id)).unwrap().expect("the job is in the store")
     }
 
-    pub fn state(&self, id: JobId) -> Option<State> {
+    pub(crate) fn state(&self, id: JobId) -> Option<State> {
         block_on(self.store.get(id)).unwrap().map(|job| job.state)
     }
 
-    pub fn counts(&self) -> Counts {
+    pub(crate) fn counts(&self) -> Counts {
         block_on(self.store.counts()).unwrap()
     }
 
-    pub fn all(&self, query: JobQuery) -> Vec<JobRecord> {
+    pub(crate) fn all(&self, query: JobQuery) -> Vec<JobRecord> {
         let (mut query, mut jobs) = (query, Vec::new());
         loop {
             let page = block_on(self.store.list(query.clone())).unwrap();
@@ -133,15 +133,15 @@ impl Fixture {
         }
     }
 
-    pub fn ids(jobs: &[LeasedJob]) -> Vec<JobId> {
+    pub(crate) fn ids(jobs: &[LeasedJob]) -> Vec<JobId> {
         jobs.iter().map(|job| job.token.job()).collect()
     }
 }
 
-pub fn done() -> Verdict {
+pub(crate) fn done() -> Verdict {
     Verdict::Done { result: None, keep: Duration::ZERO }
 }
 
-pub fn error(at: Timestamp) -> ErrorInfo {
+pub(crate) fn error(at: Timestamp) -> ErrorInfo {
     ErrorInfo { class: "E".to_owned(), message: "žádný \"štěstí\"\n".to_owned(), backtrace: None, attempt: 1, at }
 }

@@ -231,7 +231,7 @@ impl Writer {
                 }
             }
             Err((tried, error)) => {
-                let error = self.to_store_error(tried, error);
+                let error = self.note_failure(tried, error);
                 answer_all(group, Some(error));
             }
         }
@@ -242,7 +242,7 @@ impl Writer {
         !matches!(error, CommitError::Sqlite(error) if Failure::is_busy(error))
     }
 
-    fn to_store_error(&mut self, tried: &'static str, error: CommitError) -> StoreError {
+    fn note_failure(&mut self, tried: &'static str, error: CommitError) -> StoreError {
         let error = match error {
             CommitError::Store(error) => error,
             CommitError::Sqlite(error) => Failure::new(tried, &self.path).verb(error),
