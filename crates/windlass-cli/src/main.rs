@@ -91,6 +91,10 @@ enum Command {
 fn main() -> ExitCode {
     let Arguments { common, command } = Arguments::parse();
     output::start_logging(common.verbose);
+    #[cfg(feature = "failpoints")]
+    if let Err(error) = windlass::config::load::failpoints_from_environment() {
+        return exit::report(&exit::Usage(error).into());
+    }
     match run(&common, command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => exit::report(&error),

@@ -44,6 +44,13 @@ impl Fetcher {
     }
 
     async fn fetch(&mut self) -> Next {
+        self.shared.in_flight.begin_lease();
+        let next = self.fill_up().await;
+        self.shared.in_flight.end_lease();
+        next
+    }
+
+    async fn fill_up(&mut self) -> Next {
         let in_flight = &self.shared.in_flight;
         let patience = self.shared.config.poll_interval;
         if self.shared.is_quiet() {
@@ -76,6 +83,8 @@ impl Fetcher {
                 self.has_suspect &= load.running + load.buffered + load.unacked > 0;
                 Next::WhenRung(shared.config.poll_interval)
             }
+            // The membership was lost while the answer was on its way: the jobs are somebody else's by now.
+            Ok(_) if member != shared.membership.current() => Next::Now,
             Ok(jobs) => {
                 self.has_suspect |= jobs.iter().any(|job| job.recoveries >= RECOVERIES_SUSPECT);
                 shared.start_runners(shared.in_flight.accept(jobs, &member));

@@ -61,6 +61,8 @@ struct Places {
     ended: u64,
     /// The fetcher is rung when no more than this many jobs are buffered.
     low_water: usize,
+    /// Whether the fetcher may be about to bring more.
+    is_leasing: bool,
 }
 
 /// How many jobs are where.
@@ -70,6 +72,14 @@ pub(crate) struct Load {
     pub(crate) running: usize,
     pub(crate) unacked: usize,
     pub(crate) ended: u64,
+    pub(crate) is_leasing: bool,
+}
+
+impl Load {
+    /// Whether nothing runs, and nothing will unless somebody leases anew.
+    pub(crate) fn is_calm(&self) -> bool {
+        self.running == 0 && self.buffered == 0 && !self.is_leasing
+    }
 }
 
 impl InFlight {
@@ -92,7 +102,21 @@ impl InFlight {
             running: places.running.len(),
             unacked: places.outbox.len() + places.acking,
             ended: places.ended,
+            is_leasing: places.is_leasing,
         }
+    }
+
+    /// The fetcher begins to look for jobs. It asks whether the server is quiet only after this, and a stopping server
+    /// looks here only after it has become quiet: so either the fetcher sees that, or the server waits for what the
+    /// fetcher brings. A job that arrived unseen would be handed back by `leave` and run here all the same.
+    pub(crate) fn begin_lease(&self) {
+        self.places().is_leasing = true;
+    }
+
+    /// The fetcher has brought what there was.
+    pub(crate) fn end_lease(&self) {
+        self.places().is_leasing = false;
+        self.calm.notify_waiters();
     }
 
     /// Takes jobs in, and answers how many more runners are wanted for them. The caller must start that many.

@@ -235,14 +235,13 @@ impl RunningServer {
         self.quiet();
         let shared = Arc::clone(&self.shared);
         let config = &shared.config;
-        let idle = |load: inflight::Load| load.running == 0 && load.buffered == 0;
-        if tokio::time::timeout(config.stop_timeout, shared.in_flight.until(idle)).await.is_err() {
+        if tokio::time::timeout(config.stop_timeout, shared.in_flight.until(|load| load.is_calm())).await.is_err() {
             shared.in_flight.cancel_all(CancelCause::Stop);
             // The runners apply the grace period; a second more for the last of them to be scheduled.
             let grace = config.cancel_grace + Duration::from_secs(1);
-            let _all_gave_way = tokio::time::timeout(grace, shared.in_flight.until(idle)).await;
+            let _all_gave_way = tokio::time::timeout(grace, shared.in_flight.until(|load| load.is_calm())).await;
         }
-        let flushed = shared.in_flight.until(|load| idle(load) && load.unacked == 0);
+        let flushed = shared.in_flight.until(|load| load.is_calm() && load.unacked == 0);
         let is_flushed = tokio::time::timeout(config.lease + FLUSH_TIME, flushed).await.is_ok();
         let left_behind = shared.leave().await;
         self.end().await;

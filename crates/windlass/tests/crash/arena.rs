@@ -79,12 +79,18 @@ impl Arena {
 
     /// Starts a worker process. `options` are words that [`crate::worker`] understands.
     pub(crate) fn start_worker(&self, options: &[&str]) -> Worker {
+        self.start_worker_with(options, "")
+    }
+
+    /// Starts a worker process that stumbles at `failpoints`.
+    pub(crate) fn start_worker_with(&self, options: &[&str], failpoints: &str) -> Worker {
         let start = self.starts.fetch_add(1, Ordering::Relaxed);
         let name = format!("worker-{start}");
         let child = Command::new(std::env::current_exe().expect("this program"))
             .args(["worker", &name])
             .arg(self.dir.path())
             .args(options)
+            .env("WINDLASS_FAILPOINTS", failpoints)
             .stdin(Stdio::null())
             .spawn()
             .expect("a worker process");

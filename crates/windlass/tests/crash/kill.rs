@@ -29,6 +29,33 @@ pub(crate) fn in_a_loop() {
     assert!(report.finished > 0);
 }
 
+/// The worst moments to die: around a commit, before an ack, after an ack whose answer is lost.
+const WORST_MOMENTS: &[&str] =
+    &["sqlite.group.begin", "sqlite.commit.before", "sqlite.commit.after", "acker.send", "acker.reply.lost"];
+
+/// At each of them a worker dies, at its third hit and at its twentieth; the next one takes over.
+pub(crate) fn at_the_worst_moments() {
+    let arena = Arena::new(WORST_MOMENTS.len() as u64 * 2);
+    for moment in WORST_MOMENTS {
+        for hit in [3, 20] {
+            arena.produce(usual_works(12, &arena.entropy));
+            let mut worker = arena.start_worker_with(&[], &format!("{moment}=kill@{hit}"));
+            arena.fault(FaultKind::Kill, &mut worker, |worker| {
+                arena.until("the worker dies at the moment chosen", || {
+                    // It may need more work to get there.
+                    arena.produce(usual_works(1, &arena.entropy));
+                    worker.has_ended()
+                });
+            });
+        }
+    }
+    let last = arena.start_worker(&[]);
+    arena.until_drained();
+    drop(last);
+
+    arena.assert_clean();
+}
+
 /// One job, one worker that dies with it, one that takes over.
 pub(crate) fn is_recovered_in_time() {
     let arena = Arena::new(1);

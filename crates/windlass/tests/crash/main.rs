@@ -24,6 +24,7 @@ type Scenario = (&'static str, fn());
 
 const SCENARIOS: &[Scenario] = &[
     ("kill_9_in_a_loop_loses_nothing_and_finishes_nothing_twice", kill::in_a_loop),
+    ("a_process_that_dies_at_the_worst_moments_loses_nothing", kill::at_the_worst_moments),
     ("a_crash_is_recovered_within_the_lease_and_five_seconds", kill::is_recovered_in_time),
     ("term_in_a_loop_loses_nothing_and_runs_nothing_twice", term::in_a_loop),
     ("a_process_stopped_beyond_its_lease_has_every_late_write_refused", stop::beyond_the_lease),

@@ -82,6 +82,7 @@ pub(crate) fn main(arguments: &[String]) -> ExitCode {
 }
 
 async fn serve(name: &str, dir: &Path, concurrency: u32) -> ExitCode {
+    windlass::config::load::failpoints_from_environment().expect("failpoints that can be read");
     let diary = || Diary {
         journal: Journal::open(dir.join(format!("{name}.journal"))).expect("the worker's journal"),
         name: name.to_owned(),

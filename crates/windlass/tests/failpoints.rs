@@ -1,0 +1,117 @@
+//! What happens when a step fails that hardly ever does: answers lost, commits refused, a schema half made.
+//!
+//! Failpoints belong to the whole process, so these tests take turns.
+
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use windlass::blocking::block_on;
+use windlass::failpoint::{self, Action};
+use windlass::server::Server;
+use windlass::state::State;
+use windlass::store::Store;
+use windlass::store::sqlite::{SqliteOptions, SqliteStore};
+use windlass::{Client, Handlers, Inspector, Job, JobOptions, ServerConfig};
+
+static TURN: Mutex<()> = Mutex::new(());
+
+fn my_turn() -> MutexGuard<'static, ()> {
+    let turn = TURN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    failpoint::clear();
+    turn
+}
+
+#[derive(Serialize, Deserialize, Job)]
+#[job(kind = "noop", keep_done = "1h")]
+struct Noop;
+
+async fn noop(_: Noop) {}
+
+fn open(dir: &tempfile::TempDir) -> Arc<dyn Store> {
+    Arc::new(SqliteStore::open(dir.path().join("jobs.db"), SqliteOptions::default()).unwrap())
+}
+
+/// Runs one job on a server whose steps fail as `point` says, and answers how it ended.
+fn run_one_job_with(point: &str, from_hit: u64) -> (State, u64) {
+    let dir = tempfile::tempdir().unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let store = open(&dir);
+        let client = Client::new(Arc::clone(&store));
+        let config = ServerConfig { poll_interval: Duration::from_millis(20), ..ServerConfig::default() };
+        let server = Server::new(Arc::clone(&store), Handlers::new().on(noop), config).unwrap().start().await.unwrap();
+        failpoint::set(point, Action::Error, from_hit, false);
+        let id = client.enqueue(&Noop).await.unwrap();
+        let inspector = Inspector::new(Arc::clone(&store));
+        let ended = async {
+            while !inspector.job(id).await.unwrap().state.is_final() {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(20), ended).await.unwrap();
+        assert!(server.stop().await.is_clean);
+        (inspector.job(id).await.unwrap().state, inspector.counts().await.unwrap().totals.done)
+    })
+}
+
+#[test]
+fn an_ack_that_could_not_be_sent_is_sent_again() {
+    let _turn = my_turn();
+
+    assert_eq!(run_one_job_with("acker.send", 1), (State::Done, 1));
+}
+
+#[test]
+fn an_ack_whose_answer_was_lost_counts_once() {
+    let _turn = my_turn();
+
+    assert_eq!(run_one_job_with("acker.reply.lost", 1), (State::Done, 1));
+}
+
+#[test]
+fn an_enqueue_whose_commit_failed_has_stored_nothing_and_may_be_repeated() {
+    let _turn = my_turn();
+    let dir = tempfile::tempdir().unwrap();
+    let client = Client::new(open(&dir)).blocking();
+    let job = Client::describe(
+        "0123456789abcdef01234567".parse().unwrap(),
+        &Noop,
+        windlass::Timestamp::EPOCH,
+        JobOptions::new(),
+    );
+    let job = job.unwrap();
+
+    failpoint::set("sqlite.commit.before", Action::Error, 1, false);
+    let error = client.insert(vec![job.clone()]).unwrap_err();
+
+    assert!(matches!(&error, windlass::Error::Store(store) if store.is_transient()), "{error}");
+    let inspector = Inspector::new(open(&dir));
+    assert_eq!(block_on(inspector.counts()).unwrap().ready, 0);
+    client.insert(vec![job.clone()]).unwrap();
+    client.insert(vec![job]).unwrap();
+    assert_eq!(block_on(inspector.counts()).unwrap().ready, 1);
+}
+
+#[test]
+fn a_schema_that_could_not_be_finished_is_begun_again_at_the_next_opening() {
+    let _turn = my_turn();
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("jobs.db");
+
+    failpoint::set("sqlite.migrate.step", Action::Error, 1, false);
+    assert!(SqliteStore::open(&path, SqliteOptions::default()).is_err());
+
+    let store = SqliteStore::open(&path, SqliteOptions::default()).unwrap();
+    assert_eq!(block_on(store.counts()).unwrap().ready, 0);
+}
+
+/// Redb's way: fail the first step, then the second, and so on, until a whole life passes without a failure.
+#[test]
+fn whichever_transaction_fails_the_job_still_ends_once() {
+    let _turn = my_turn();
+    for hit in 1..=8 {
+        failpoint::clear();
+        assert_eq!(run_one_job_with("sqlite.commit.before", hit + 1), (State::Done, 1), "the commit {hit} failed");
+    }
+}
