@@ -106,6 +106,52 @@ fn a_schema_that_could_not_be_finished_is_begun_again_at_the_next_opening() {
     assert_eq!(block_on(store.counts()).unwrap().ready, 0);
 }
 
+#[derive(Serialize, Deserialize, Job)]
+#[job(kind = "gated", keep_done = "1h")]
+struct Gated;
+
+async fn gated(_: Gated, gate: windlass::State<tokio::sync::Semaphore>) {
+    gate.acquire().await.unwrap().forget();
+}
+
+/// The disk was full for longer than the lease. When there was room again, the server's own reaper was faster than its
+/// heartbeat: it reaped its own process, the acks that were waiting were refused, and every job ran again. Now a process
+/// that could not beat judges nobody before it has beaten again.
+#[test]
+fn a_process_that_could_not_beat_for_longer_than_its_lease_does_not_reap_itself() {
+    let _turn = my_turn();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let store: Arc<dyn Store> = Arc::new(windlass::store::memory::MemoryStore::default());
+        let (client, inspector) = (Client::new(Arc::clone(&store)), Inspector::new(Arc::clone(&store)));
+        let gate = Arc::new(tokio::sync::Semaphore::new(0));
+        let handlers = Handlers::new().on(gated).shared_state(Arc::clone(&gate));
+        let lease = Duration::from_secs(1);
+        let config = ServerConfig { lease, ..ServerConfig::default() };
+        let server = Server::new(Arc::clone(&store), handlers, config).unwrap().start().await.unwrap();
+        let id = client.enqueue(&Gated).await.unwrap();
+        while server.stats().running == 0 {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+
+        // The lease runs out in real time, which no event tells.
+        failpoint::set("memory.beat", Action::Error, 1, true);
+        tokio::time::sleep(lease * 2).await;
+        failpoint::clear();
+        gate.add_permits(1);
+
+        let ended = async {
+            while !inspector.job(id).await.unwrap().state.is_final() {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(20), ended).await.unwrap();
+        let job = inspector.job(id).await.unwrap();
+        assert_eq!((job.state, job.run, job.recoveries), (State::Done, 1, 0));
+        assert!(server.stop().await.is_clean);
+    });
+}
+
 /// Redb's way: fail the first step, then the second, and so on, until a whole life passes without a failure.
 #[test]
 fn whichever_transaction_fails_the_job_still_ends_once() {

@@ -45,6 +45,7 @@ impl Heartbeat {
         let member = self.shared.membership.current();
         match self.shared.store.beat(&member, self.vitals()).await {
             Ok(orders) => {
+                self.shared.membership.note_beat();
                 for token in &orders.cancel {
                     if self.shared.in_flight.cancel(token, CancelCause::Asked) {
                         tracing::info!(job = %token.job(), "told a running job to give way");

@@ -366,7 +366,9 @@ impl Shared {
             concurrency: self.config.concurrency,
             version: env!("CARGO_PKG_VERSION").to_owned(),
         };
-        self.store.join(info, self.config.lease).await
+        self.store.join(info, self.config.lease).await?;
+        self.membership.note_beat();
+        Ok(())
     }
 
     /// Ends the membership. Answers how many jobs were still in the ledger.
@@ -428,18 +430,31 @@ impl Shared {
 pub(crate) struct Membership {
     host: String,
     current: Mutex<Arc<MemberId>>,
+    /// Since the last beat, or join, that the store has answered.
+    last_beat: Mutex<Stopwatch>,
 }
 
 impl Membership {
     fn new(entropy: &Entropy) -> Membership {
         let host = process::host_name();
         let first = MemberId::new(&host, std::process::id(), entropy.next_u64());
-        Membership { host, current: Mutex::new(Arc::new(first)) }
+        Membership { host, current: Mutex::new(Arc::new(first)), last_beat: Mutex::new(Stopwatch::start()) }
     }
 
     /// The identity under which to lease now.
     pub(crate) fn current(&self) -> Arc<MemberId> {
         Arc::clone(&self.current.lock().unwrap_or_else(|poisoned| poisoned.into_inner()))
+    }
+
+    /// Notes that the store has just extended the lease.
+    pub(crate) fn note_beat(&self) {
+        *self.last_beat.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Stopwatch::start();
+    }
+
+    /// Whether the lease is in no danger: it was extended within two thirds of its length.
+    pub(crate) fn is_fresh(&self, lease: Duration) -> bool {
+        let last_beat = *self.last_beat.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        last_beat.elapsed() < lease * 2 / 3
     }
 
     /// Takes a new identity: an old one is never used again.

@@ -3,6 +3,10 @@
 //! Any server may do it for any other: whoever comes first removes the lost member, and the rest find nothing. The
 //! pace is a third of the lease and at most [`PACE_MAX`], with jitter so that servers started together do not all
 //! look at once: a crash is recovered within its lease and five seconds.
+//!
+//! A process that could not beat for a while (a full disk, a suspended machine) judges nobody until it has beaten
+//! again: the first lost member it would find is itself, and jobs whose outcomes are waiting to be stored would be
+//! given away.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,6 +31,9 @@ impl Reaper {
     }
 
     async fn reap(&mut self) -> Next {
+        if !self.shared.membership.is_fresh(self.shared.config.lease) {
+            return Next::After(self.pace() / 4);
+        }
         match self.shared.store.reap(STEP).await {
             Ok(reaped) => {
                 let jobs = reaped.recovered + reaped.dead + reaped.cancelled;
