@@ -364,6 +364,23 @@ async fn at_most_the_configured_number_of_handlers_run_at_a_time() {
 }
 
 #[tokio::test]
+async fn a_handler_that_blocks_the_runtime_is_counted() {
+    async fn add(job: Add) {
+        // Blocks on purpose: this is what the watchdog is for.
+        std::thread::sleep(Duration::from_millis(u64::from(job.a)));
+    }
+    let config = ServerConfig { block_warning: Duration::from_millis(20), ..quick() };
+    let engine = Engine::start(Handlers::new().on(add), config).await;
+
+    for a in [0, 60] {
+        let id = engine.client.enqueue(&Add { a, b: 0 }).await.unwrap();
+        engine.until(id, JobState::Done).await;
+    }
+
+    assert_eq!(engine.server.stats().blocked, 1);
+}
+
+#[tokio::test]
 async fn strict_order_serves_the_first_queue_first() {
     async fn add(_: Add, seen: State<std::sync::Mutex<Vec<String>>>, ctx: Context) {
         seen.lock().unwrap().push(ctx.queue().to_owned());

@@ -298,6 +298,8 @@ pub struct ServerStats {
     pub released: u64,
     /// Outcomes refused because the membership was gone.
     pub fenced: u64,
+    /// Polls of async handlers that blocked the I/O runtime for longer than the configured limit.
+    pub blocked: u64,
     /// CPU handlers that do not give way, now.
     pub stuck: u32,
     /// Handlers running, now.
@@ -475,6 +477,7 @@ pub(crate) struct Tally {
     snoozed: AtomicU64,
     released: AtomicU64,
     fenced: AtomicU64,
+    blocked: AtomicU64,
     stuck: AtomicU32,
 }
 
@@ -502,6 +505,10 @@ impl Tally {
         self.fenced.load(Ordering::Relaxed)
     }
 
+    pub(crate) fn note_blocked(&self) {
+        self.blocked.fetch_add(1, Ordering::Relaxed);
+    }
+
     pub(crate) fn note_stuck(&self) {
         self.stuck.fetch_add(1, Ordering::Relaxed);
     }
@@ -524,6 +531,7 @@ impl Tally {
             snoozed: read(&self.snoozed),
             released: read(&self.released),
             fenced: self.fenced(),
+            blocked: read(&self.blocked),
             stuck: self.stuck(),
             ..ServerStats::default()
         }

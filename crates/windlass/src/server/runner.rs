@@ -101,7 +101,7 @@ async fn execute(shared: &Arc<Shared>, job: &LeasedJob, ctx: &Context) -> Ending
         Err(panic) => Ending::Panicked(panic),
         Ok(Err(error)) => Ending::Undecodable(error.to_string()),
         Ok(Ok(Started::Async(run))) => {
-            let polled = observe_polls(run, ctx, shared.config.block_warning);
+            let polled = observe_polls(run, ctx, shared);
             watch(ctx, polled, shared.config.cancel_grace).await
         }
         Ok(Ok(Started::Cpu(run))) => run_on_pool(shared, run, ctx).await,
@@ -173,14 +173,15 @@ async fn interruption(ctx: &Context) -> CancelCause {
 }
 
 /// Polls a handler, catches its panic, marks each poll for the watchdog and warns when one took too long.
-async fn observe_polls(mut run: Running, ctx: &Context, block_warning: Duration) -> Result<Outcome, String> {
+async fn observe_polls(mut run: Running, ctx: &Context, shared: &Shared) -> Result<Outcome, String> {
     let polled = poll_fn(|task| {
         let watch = Stopwatch::start();
         ctx.run().note_poll_edge();
         let polled = run.as_mut().poll(task);
         ctx.run().note_poll_edge();
         let elapsed = watch.elapsed();
-        if elapsed > block_warning {
+        if elapsed > shared.config.block_warning {
+            shared.tally.note_blocked();
             let (job, kind, elapsed_ms) = (ctx.id(), ctx.kind(), elapsed.as_millis() as u64);
             tracing::warn!(%job, kind, elapsed_ms, "a handler blocked the I/O runtime; register it with .cpu(..)");
         }

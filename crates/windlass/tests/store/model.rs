@@ -455,12 +455,12 @@ fn run(cases: u32, fault: Fault, fixture: fn() -> Fixture) -> Result<(), String>
 
 #[test]
 fn the_memory_store_lives_as_the_model_says() {
-    run(cases(400), Fault::None, Fixture::memory).unwrap();
+    run(cases(2_000), Fault::None, Fixture::memory).unwrap();
 }
 
 #[test]
 fn the_sqlite_store_lives_as_the_model_says() {
-    run(cases(60), Fault::None, Fixture::sqlite).unwrap();
+    run(cases(300), Fault::None, Fixture::sqlite).unwrap();
 }
 
 #[test]
