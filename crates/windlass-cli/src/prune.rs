@@ -10,9 +10,6 @@ use crate::exit::Usage;
 use crate::store::Opened;
 use crate::{Common, output, store};
 
-/// Jobs removed in one step.
-const STEP: usize = 1_000;
-
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
@@ -51,12 +48,12 @@ enum What {
 pub(crate) fn run(common: &Common, arguments: &Arguments) -> anyhow::Result<()> {
     let opened = store::open(common)?;
     let removed = match filter(&arguments.what) {
-        None => prune_expired(&opened)?,
+        None => opened.wait(opened.client().prune(Keep::default()))?,
         Some(filter) => {
             if !arguments.yes {
                 ask(&arguments.what, &opened)?;
             }
-            clear(&opened, &filter)?
+            opened.wait(opened.client().clear(filter))?
         }
     };
     if common.json {
@@ -77,30 +74,6 @@ fn filter(what: &What) -> Option<ClearFilter> {
         What::Cancelled => of_state(State::Cancelled),
         What::Done => of_state(State::Done),
         What::Everything => Some(ClearFilter::default()),
-    }
-}
-
-fn clear(opened: &Opened, filter: &ClearFilter) -> anyhow::Result<u64> {
-    let client = opened.client();
-    let mut removed = 0;
-    loop {
-        let step = opened.wait(client.store().clear(filter.clone(), STEP))?;
-        removed += step as u64;
-        if step == 0 {
-            return Ok(removed);
-        }
-    }
-}
-
-fn prune_expired(opened: &Opened) -> anyhow::Result<u64> {
-    let client = opened.client();
-    let mut removed = 0;
-    loop {
-        let step = opened.wait(client.store().prune(Keep::default(), STEP))?;
-        removed += step as u64;
-        if step < STEP {
-            return Ok(removed);
-        }
     }
 }
 

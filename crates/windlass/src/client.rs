@@ -19,11 +19,15 @@ use crate::entropy::Entropy;
 use crate::error::{Error, InvalidJob, StoreError};
 use crate::job::{BATCH_LEN_MAX, Job, JobId, JobOptions, NewJob, Payload, check_name};
 use crate::state::State;
-use crate::store::{Changed, ClearFilter, Inserted, Store, VERB_LEN_MAX};
+use crate::store::{Changed, ClearFilter, Inserted, Keep, Store, VERB_LEN_MAX};
 
 /// Jobs that `enqueue_many` inserts in one step.
 const BATCH_LEN: usize = 4_000;
 const _: () = assert!(BATCH_LEN <= BATCH_LEN_MAX);
+
+/// Jobs that are removed in one step.
+const SLICE_LEN: usize = 1_000;
+const _: () = assert!(SLICE_LEN <= VERB_LEN_MAX);
 
 /// Enqueues jobs and changes them. Cheap to clone, may be shared; holds no job of its own, so dropping it loses
 /// nothing.
@@ -160,9 +164,24 @@ impl Client {
     pub async fn clear(&self, filter: ClearFilter) -> Result<u64, Error> {
         let mut removed = 0;
         loop {
-            let slice = self.store.clear(filter.clone(), BATCH_LEN.min(VERB_LEN_MAX)).await?;
+            let slice = self.store.clear(filter.clone(), SLICE_LEN).await?;
             removed += slice as u64;
             if slice == 0 {
+                return Ok(removed);
+            }
+        }
+    }
+
+    /// Removes what has been kept long enough by `keep`, in slices that let others in between. Answers how many.
+    ///
+    /// # Errors
+    /// [`Error::Store`]; what was removed until then stays removed.
+    pub async fn prune(&self, keep: Keep) -> Result<u64, Error> {
+        let mut removed = 0;
+        loop {
+            let slice = self.store.prune(keep, SLICE_LEN).await?;
+            removed += slice as u64;
+            if slice < SLICE_LEN {
                 return Ok(removed);
             }
         }

@@ -24,7 +24,7 @@ use crate::clock::{Stopwatch, Timestamp};
 use crate::context::Context;
 use crate::handler::{Call, CpuRun, Running};
 use crate::job::{ERROR_MESSAGE_LEN_MAX, ErrorInfo, LeasedJob, PAYLOAD_LEN_MAX, Payload};
-use crate::outcome::{HandlerError, Outcome};
+use crate::outcome::Outcome;
 use crate::server::inflight::{Buffered, Report};
 use crate::server::{Shared, unwind};
 use crate::store::Verdict;
@@ -306,17 +306,12 @@ impl Failure<'_> {
     }
 }
 
-impl From<HandlerError> for Ending {
-    fn from(error: HandlerError) -> Ending {
-        Ending::Answered(Outcome::Failed(error))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::entropy::Entropy;
     use crate::job::{JobId, LeaseToken, Settings};
+    use crate::outcome::HandlerError;
     use crate::retry::RetryPolicy;
 
     const NOW: Timestamp = Timestamp::from_millis(1_000_000);
@@ -339,7 +334,7 @@ mod tests {
     }
 
     fn failed() -> Ending {
-        HandlerError::msg("no luck").into()
+        Ending::Answered(Outcome::Failed(HandlerError::msg("no luck")))
     }
 
     fn reason(verdict: &Verdict) -> &str {
