@@ -1,65 +1,69 @@
-//! The door for threads that are not workers: one queue, first in, first out.
+//! Queues that belong to no thread: for tasks that are not of the normal priority, and for those that a thread leaves
+//! behind when it goes.
 //!
-//! It is a list behind a lock: strangers come seldom, and a worker comes here only when it has nothing of its own, or
-//! every so often for fairness. It needs no bound of its own: each entry is the id of a task in a slot, and slots are
-//! bounded. When it is closed, nothing more is let in; what is inside is still taken out.
+//! One list behind a lock for each priority, first in, first out. Most tasks never come here; a worker looks at a count
+//! and takes the lock only if there is something. It needs no bound of its own: each entry is a slot, and slots are
+//! bounded.
 
 use std::collections::VecDeque;
 
-use crate::sync::{AtomicUsize, Mutex, Ordering, lock};
+use crate::slot::{Priority, SlotRef};
+use crate::sleep::Bell;
+use crate::sync::{AtomicUsize, Mutex, Ordering, Padded, lock};
 
 #[derive(Debug)]
 pub(crate) struct Injector {
-    entries: Mutex<Entries>,
-    /// How many entries there are. Written under the lock; read without it, as a hint.
-    len: AtomicUsize,
+    levels: [Padded<Level>; 3],
+    /// Rung after each push (sleep.rs, P2).
+    pub(crate) bell: Padded<Bell>,
 }
 
-#[derive(Debug, Default)]
-struct Entries {
-    queue: VecDeque<u64>,
-    is_closed: bool,
+#[derive(Debug)]
+struct Level {
+    /// How many entries there are. Written under the lock; read without it, as a hint.
+    len: AtomicUsize,
+    queue: Mutex<VecDeque<SlotRef>>,
 }
 
 impl Injector {
     pub(crate) fn new() -> Injector {
-        Injector { entries: Mutex::new(Entries::default()), len: AtomicUsize::new(0) }
+        let level = || Padded(Level { len: AtomicUsize::new(0), queue: Mutex::new(VecDeque::new()) });
+        Injector { levels: [level(), level(), level()], bell: Padded(Bell::default()) }
     }
 
-    /// Lets an entry in, or gives it back when the door is closed.
-    pub(crate) fn inject(&self, value: u64) -> Result<(), u64> {
-        let mut entries = lock(&self.entries);
-        if entries.is_closed {
-            return Err(value);
-        }
-        entries.queue.push_back(value);
-        // ORDER: Release; pairs with the load in `take`: who sees the count may as well find the entry.
-        self.len.store(entries.queue.len(), Ordering::Release);
-        Ok(())
+    fn level(&self, priority: Priority) -> &Level {
+        &self.levels[match priority {
+            Priority::High => 0,
+            Priority::Normal => 1,
+            Priority::Low => 2,
+        }]
     }
 
-    /// Takes the oldest entry, and says whether there are more.
-    pub(crate) fn take(&self) -> Option<(u64, bool)> {
-        // ORDER: Acquire; pairs with the stores under the lock. Idle workers look here often and must not take the
-        // lock for nothing. A miss is caught by the sleep protocol's second look, which follows an acquire of the
-        // sleep word that the injecting thread has released after its store.
-        if self.len.load(Ordering::Acquire) == 0 {
+    pub(crate) fn push(&self, priority: Priority, slots: impl Iterator<Item = SlotRef>) {
+        let level = self.level(priority);
+        let mut queue = lock(&level.queue);
+        queue.extend(slots);
+        // ORDER: Release; pairs with the load in `pop`: who sees the count may as well find the entry.
+        level.len.store(queue.len(), Ordering::Release);
+    }
+
+    /// Takes the oldest entry of a priority.
+    pub(crate) fn pop(&self, priority: Priority) -> Option<SlotRef> {
+        let level = self.level(priority);
+        // ORDER: Acquire; pairs with the stores under the lock. Idle workers look here often and must not take the lock
+        // for nothing. A miss is caught by the look that follows the passing of the bell (sleep.rs, S3).
+        if level.len.load(Ordering::Acquire) == 0 {
             return None;
         }
-        let mut entries = lock(&self.entries);
-        let value = entries.queue.pop_front()?;
-        self.len.store(entries.queue.len(), Ordering::Release);
-        Some((value, !entries.queue.is_empty()))
+        let mut queue = lock(&level.queue);
+        let slot = queue.pop_front();
+        level.len.store(queue.len(), Ordering::Release);
+        slot
     }
 
-    /// Whether there seems to be nothing. A hint, ordered like `take`.
-    pub(crate) fn is_empty(&self) -> bool {
-        // ORDER: Acquire; as in `take`.
-        self.len.load(Ordering::Acquire) == 0
-    }
-
-    /// Lets nothing more in.
-    pub(crate) fn close(&self) {
-        lock(&self.entries).is_closed = true;
+    /// How many there seem to be. A hint, ordered like `pop`.
+    pub(crate) fn len(&self) -> usize {
+        // ORDER: Acquire; as in `pop`.
+        self.levels.iter().map(|level| level.len.load(Ordering::Acquire)).sum()
     }
 }

@@ -46,27 +46,43 @@ mod config;
 mod error;
 mod sync;
 
+mod forks;
 mod injector;
 mod ring;
 mod sleep;
 mod slot;
 
+mod lane;
 mod metrics;
 mod panic;
 mod pool;
+mod shared;
 mod task;
+mod trace;
 mod worker;
 
+mod affinity;
+mod blocking;
+mod cancel;
+mod continuation;
+mod deterministic;
 mod join;
-mod latch;
+mod loops;
 mod scope;
+#[cfg(debug_assertions)]
+mod waits_for;
 
 #[cfg(all(test, loom))]
 mod loom_tests;
 
-pub use config::{PanicHook, PoolConfig};
-pub use error::PoolError;
+pub use blocking::blocking;
+pub use cancel::{CancelToken, Cancelled};
+pub use config::{PanicHook, PoolConfig, ThreadHook};
+pub use continuation::{Prepared, TaskOptions, Tie};
+pub use error::{AlreadyDone, PoolError, TaskError};
+pub use lane::Lane;
 pub use metrics::WorkerMetrics;
-pub use pool::{Pool, ShutdownReport};
+pub use pool::{Pool, Shutdown, ShutdownReport};
 pub use scope::Scope;
+pub use slot::Priority;
 pub use task::Task;

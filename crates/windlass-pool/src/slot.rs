@@ -1,88 +1,114 @@
 //! Fixed places for tasks, used again and again.
 //!
-//! A slot's life is one word: its generation, where it stands, and two flags. Every change of the word is one of the
+//! A slot is two cache lines: what every task needs and a small closure lie in the first. Its life is one word: its
+//! generation, its phase, who still holds it, and what its end has to see to. Every change of the word is one of the
 //! transitions below, and whoever makes a transition knows from its answer what it may touch next.
 //!
 //! | from | to | by | may then |
 //! |---|---|---|---|
-//! | free | queued | whoever took it off the free list | nothing more: it wrote the closure before |
-//! | queued | running | one worker, or the waiter itself | run the closure, write the result |
-//! | running | done | the same, unless detached | touch nothing in the slot any more |
-//! | running, detached | – | the same | drop the result, free the slot |
-//! | done | – | the holder of the task's handle | take the result, free the slot |
-//! | – | free, next generation | whoever may free it | put it on the free list |
+//! | free | prepared | whoever took it off a free list | write the closure |
+//! | prepared | blocked | the builder, if predecessors are to come | nothing more |
+//! | prepared, blocked | queued | the builder; the last predecessor | put its entry into a queue |
+//! | queued | running | whoever has the entry, or the handle | run the closure, or drop it; write the outcome |
+//! | blocked | running | the handle, to cancel | drop the closure; write the outcome |
+//! | running | done | whoever counts `open` to zero | touch nothing in the slot any more |
+//! | any | free, next generation | whoever gives up the last hold | put it on a free list |
 //!
-//! Flags: *detached*, nobody will ask for the result; *waiting*, a thread is registered to be woken.
+//! # Holds
+//! Two parties may know a slot: the holder of the *handle*, and whoever has, or will get, its *entry* in a queue. Each
+//! is a bit. There is exactly one entry for a task, from the moment it is scheduled, also when the waiter runs the task
+//! without going through the queue: so an entry never goes stale, and the slot is not used again before the entry has
+//! been taken out. A slot is free when it is done, and both bits are gone. The bits are never set again, which gives the
+//! fast path: whoever has the entry and sees no handle has the slot for itself, and needs no exchange at all.
+//!
+//! # What its end has to see to
+//! *waiting*: a thread or a waker is registered. *children*: others were attached with `finish_with`, so `open` counts.
+//! *edges*: successors were attached with `continue_with`. Each flag is set by an exchange that fails once the word
+//! says done, and the exchange to done fails when a flag has been set meanwhile. So either the end sees to it, or the
+//! one who came too late knows it, and sees to it itself.
 //!
 //! # Why a stale id is harmless
-//! An id names a slot and a generation. Queues may hold ids of tasks that have run already: a waiter may have taken
-//! its task without going through the queue. [`SlotState::claim`] compares the generation in the same exchange that
-//! takes the task, so an old id claims nothing. Generations have 40 bits: one slot would have to be used 10¹² times
-//! while an id lies in a queue.
+//! A [`TaskId`] is the address of a slot and the generation of one use. Nothing is done to a task by id: ids name tasks
+//! in traces and in the debug builds' search for cyclic waits, and there a use that is over is found out by its
+//! generation, which has 48 bits. What acts on a slot is a hold, and a held slot is not used again.
 //!
 //! # Why completion is the last touch
 //! As soon as the word says done, the waiter may take the result and free the slot, and another thread may fill it
-//! again. So the worker reads the waiter's thread *before* it says done: the waiter registered before it set its flag,
-//! and does not go away until the word says done. The loom model is `loom_tests/slot.rs`; its control says done with
-//! an ordering that does not publish the result, and must fail.
+//! again. So the worker reads the waiter, the parent and the edges *before* it says done. The loom models are in
+//! `loom_tests/slot.rs`; their control says done with an ordering that does not publish the result, and must fail.
 
 use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
 
-use crate::sync::{AtomicPtr, AtomicU64, Mutex, Ordering, Thread, lock};
+use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, Mutex, Ordering, lock};
 use crate::task::VTable;
 
 /// Bytes of a closure, or of a result, that fit into a slot. Larger ones are boxed.
-pub(crate) const STORAGE_LEN: usize = 96;
+pub(crate) const STORAGE_LEN: usize = 80;
 
-const PHASE: u64 = 0b0011;
-const FREE: u64 = 0b0000;
-const QUEUED: u64 = 0b0001;
-const RUNNING: u64 = 0b0010;
-const DONE: u64 = 0b0011;
-const DETACHED: u64 = 0b0100;
-const WAITING: u64 = 0b1000;
-const GENERATION_SHIFT: u32 = 8;
-const GENERATION_BITS: u32 = 40;
-const GENERATION_MASK: u64 = (1 << GENERATION_BITS) - 1;
-const INDEX_BITS: u32 = 24;
+const PHASE: u64 = 0b111;
+const FREE: u64 = 0;
+const PREPARED: u64 = 1;
+const BLOCKED: u64 = 2;
+const QUEUED: u64 = 3;
+const RUNNING: u64 = 4;
+const DONE: u64 = 5;
+/// Somebody has, or will get, the entry in a queue.
+const ENTRY: u64 = 1 << 3;
+/// Somebody has the handle.
+const HANDLE: u64 = 1 << 4;
+const WAITING: u64 = 1 << 5;
+const CHILDREN: u64 = 1 << 6;
+const EDGES: u64 = 1 << 7;
+/// Which queue it goes to; none of the two is the normal one.
+const LOW: u64 = 1 << 8;
+const HIGH: u64 = 1 << 9;
+const GENERATION_SHIFT: u32 = 16;
+const GENERATION: u64 = u64::MAX << GENERATION_SHIFT;
 
-const _: () = assert!(GENERATION_BITS + INDEX_BITS == u64::BITS);
-
-/// Names one use of one slot.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct TaskId(u64);
-
-impl TaskId {
-    fn new(index: u32, generation: u64) -> TaskId {
-        TaskId(((generation & GENERATION_MASK) << INDEX_BITS) | u64::from(index))
-    }
-
-    /// The number that queues hold.
-    pub(crate) fn to_bits(self) -> u64 {
-        self.0
-    }
-
-    pub(crate) fn from_bits(bits: u64) -> TaskId {
-        TaskId(bits)
-    }
-
-    pub(crate) fn index(self) -> u32 {
-        (self.0 & ((1 << INDEX_BITS) - 1)) as u32
-    }
-
-    fn generation(self) -> u64 {
-        self.0 >> INDEX_BITS
-    }
+/// Which tasks are run first.
+///
+/// A worker that looks for a task takes a high one before a normal one before a low one; but every 61st look begins
+/// with the others, so that none waits for ever.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Priority {
+    /// Before all others.
+    High,
+    /// What tasks have that say nothing.
+    #[default]
+    Normal,
+    /// When there is nothing else.
+    Low,
 }
 
-/// What the end of a run leaves to do.
+/// Names one use of one slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct TaskId {
+    address: usize,
+    generation: u64,
+}
+
+/// What an entry that came out of a queue gives.
+#[derive(Debug, PartialEq, Eq)]
+#[must_use]
+pub(crate) enum Entered {
+    /// The task, and the slot to oneself: nobody has the handle.
+    Alone,
+    /// The task. Somebody has the handle, or had it.
+    Shared,
+    /// Nothing: the holder of the handle was faster.
+    Spent,
+    /// Nothing, and the slot is the caller's to free.
+    SpentLast,
+}
+
+/// What the end of a task leaves to do.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use]
 pub(crate) enum Finish {
     /// Somebody has, or will ask for, the result. The slot must not be touched again.
     Handed,
-    /// Nobody will ask: the caller drops the result and frees the slot.
+    /// Nobody will ask: the caller drops the result, and then calls [`SlotState::leave`].
     Orphaned,
 }
 
@@ -92,8 +118,15 @@ pub(crate) enum Finish {
 pub(crate) enum Detach {
     /// The task has not ended: whoever runs it will tidy up.
     Left,
-    /// It has ended: the caller drops the result and frees the slot.
+    /// It has ended: the caller drops the result, and then calls [`SlotState::leave`].
     Mine,
+}
+
+/// What a task's end has to see to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Duties {
+    pub(crate) has_waiter: bool,
+    pub(crate) has_edges: bool,
 }
 
 /// The word of a slot.
@@ -107,47 +140,182 @@ impl SlotState {
         SlotState { word: AtomicU64::new(FREE) }
     }
 
-    fn is_of(word: u64, id: TaskId) -> bool {
-        (word >> GENERATION_SHIFT) & GENERATION_MASK == id.generation()
-    }
-
-    /// Free to queued. The caller took the slot off the free list and has written its body.
-    pub(crate) fn queue(&self, index: u32) -> TaskId {
-        // ORDER: Relaxed; the free list's lock, or the cache's thread, has ordered this after the slot was freed.
+    /// Free to prepared. The caller took the slot off a free list. With or without a handle.
+    pub(crate) fn prepare(&self, with_handle: bool, priority: Priority) {
+        // ORDER: Relaxed; the free list has ordered this after the slot was freed, and nobody else knows it.
         let word = self.word.load(Ordering::Relaxed);
-        debug_assert_eq!(word & PHASE, FREE, "a slot in use was taken off the free list");
-        // ORDER: Release; pairs with the exchange in `claim`. Publishes the body.
-        self.word.store((word & !0xff) | QUEUED, Ordering::Release);
-        TaskId::new(index, word >> GENERATION_SHIFT)
+        debug_assert_eq!(word & PHASE, FREE, "a slot in use was taken off a free list");
+        let hold = if with_handle { HANDLE } else { 0 };
+        self.word.store((word & GENERATION) | PREPARED | hold, Ordering::Relaxed);
+        if priority != Priority::Normal {
+            self.set_priority(priority);
+        }
     }
 
-    /// Queued to running, if `id` is this use of the slot. Then the closure is the caller's.
-    #[must_use]
-    pub(crate) fn claim(&self, id: TaskId) -> bool {
-        // ORDER: Relaxed; only a guess for the exchange.
-        let mut word = self.word.load(Ordering::Relaxed);
-        while Self::is_of(word, id) && word & PHASE == QUEUED {
-            let running = (word & !PHASE) | RUNNING;
-            // ORDER: Acquire; pairs with `queue`: the body is there. Release keeps the chain for later readers.
-            match self.word.compare_exchange_weak(word, running, Ordering::AcqRel, Ordering::Relaxed) {
-                Ok(_) => return true,
+    /// Another queue, by the builder, who alone knows the task so far.
+    pub(crate) fn set_priority(&self, priority: Priority) {
+        let level = match priority {
+            Priority::High => HIGH,
+            Priority::Normal => 0,
+            Priority::Low => LOW,
+        };
+        // ORDER: Relaxed; only the builder writes a prepared word.
+        let word = self.word.load(Ordering::Relaxed);
+        self.word.store((word & !(HIGH | LOW)) | level, Ordering::Relaxed);
+    }
+
+    pub(crate) fn priority(&self) -> Priority {
+        // ORDER: Relaxed; these bits do not change while the slot is held.
+        match self.word.load(Ordering::Relaxed) & (HIGH | LOW) {
+            HIGH => Priority::High,
+            LOW => Priority::Low,
+            _ => Priority::Normal,
+        }
+    }
+
+    /// Free to queued at once, without a handle: the way of most tasks. The body was written before.
+    #[inline]
+    pub(crate) fn queue_alone(&self) {
+        // ORDER: Relaxed; as `prepare`. The queue publishes it, with the body.
+        let word = self.word.load(Ordering::Relaxed);
+        debug_assert_eq!(word & PHASE, FREE, "a slot in use was taken off a free list");
+        self.word.store((word & GENERATION) | QUEUED | ENTRY, Ordering::Relaxed);
+    }
+
+    /// Free to queued at once, with a handle.
+    #[inline]
+    pub(crate) fn queue_held(&self) {
+        let word = self.word.load(Ordering::Relaxed);
+        debug_assert_eq!(word & PHASE, FREE, "a slot in use was taken off a free list");
+        // ORDER: Release; pairs with `claim`, for a handle that reaches another thread by itself.
+        self.word.store((word & GENERATION) | QUEUED | ENTRY | HANDLE, Ordering::Release);
+    }
+
+    /// Prepared to queued or blocked. Only the builder knows the task so far; predecessors touch other words.
+    pub(crate) fn schedule(&self, is_blocked: bool, keep_handle: bool) {
+        // ORDER: Relaxed; only the builder writes a prepared word.
+        let word = self.word.load(Ordering::Relaxed);
+        debug_assert_eq!(word & PHASE, PREPARED, "a task is scheduled once");
+        let hold = if keep_handle { HANDLE } else { 0 };
+        let phase = if is_blocked { BLOCKED } else { QUEUED };
+        // ORDER: Release; pairs with `claim` and `unblock`. Publishes the body.
+        self.word.store((word & !(PHASE | HANDLE)) | phase | ENTRY | hold, Ordering::Release);
+    }
+
+    /// Blocked to queued, by the last predecessor. If it was cancelled it stays so; its entry is to be queued all the
+    /// same, for whoever takes it out to give it up.
+    pub(crate) fn unblock(&self) {
+        let _ = self.change(|word| (word & PHASE == BLOCKED).then_some((word & !PHASE) | QUEUED));
+    }
+
+    /// Changes the word as `next` says, until it stays the same meanwhile or `next` says no.
+    fn change(&self, next: impl Fn(u64) -> Option<u64>) -> Result<u64, u64> {
+        // ORDER: Acquire; what the caller learns from the word, it may act on.
+        let mut word = self.word.load(Ordering::Acquire);
+        loop {
+            let Some(new) = next(word) else {
+                return Err(word);
+            };
+            // ORDER: AcqRel; every transition of a shared word passes on all that was done under the one before it.
+            match self.word.compare_exchange_weak(word, new, FINISH_ORDER, Ordering::Acquire) {
+                Ok(_) => return Ok(word),
                 Err(now) => word = now,
             }
         }
-        false
     }
 
-    /// Running to done, unless the task was detached. `before_done` is called with whether a thread is waiting, each
-    /// time before the word is about to say done; afterwards the slot may be gone.
-    pub(crate) fn finish(&self, mut before_done: impl FnMut(bool)) -> Finish {
-        // ORDER: Acquire; pairs with `add_waiter`: the waiter's thread is there to be read.
+    /// The entry came out of a queue.
+    #[inline]
+    pub(crate) fn enter(&self) -> Entered {
+        // ORDER: Relaxed; the queue has ordered this after the task was scheduled. If there is no handle nobody else
+        // knows the slot, and if there is, the exchange below decides.
+        let word = self.word.load(Ordering::Relaxed);
+        if word & (HANDLE | PHASE) == QUEUED { Entered::Alone } else { self.enter_shared() }
+    }
+
+    #[inline]
+    fn enter_shared(&self) -> Entered {
+        let entered = self.change(|word| {
+            let phase = if word & PHASE == QUEUED { RUNNING } else { word & PHASE };
+            Some((word & !(PHASE | ENTRY)) | phase)
+        });
+        let before = entered.unwrap_or_else(|word| word);
+        match before & PHASE {
+            QUEUED => Entered::Shared,
+            DONE if before & HANDLE == 0 => Entered::SpentLast,
+            _ => Entered::Spent,
+        }
+    }
+
+    /// Queued to running, by the holder of the handle; the entry stays where it is.
+    #[must_use]
+    pub(crate) fn claim(&self) -> bool {
+        self.change(|word| (word & PHASE == QUEUED).then_some((word & !PHASE) | RUNNING)).is_ok()
+    }
+
+    /// Queued or blocked to running, by the holder of the handle, who will not run it; the entry stays.
+    #[must_use]
+    pub(crate) fn claim_to_cancel(&self) -> bool {
+        self.change(|word| matches!(word & PHASE, QUEUED | BLOCKED).then_some((word & !PHASE) | RUNNING)).is_ok()
+    }
+
+    /// Prepared to running: the builder gives the task up. With an entry still to come if predecessors know the slot.
+    pub(crate) fn abandon(&self, is_blocked: bool) {
+        let word = self.word.load(Ordering::Relaxed);
+        debug_assert_eq!(word & PHASE, PREPARED, "a task is given up before it is scheduled");
+        let entry = if is_blocked { ENTRY } else { 0 };
+        // ORDER: Release; as `schedule`.
+        self.word.store((word & !(PHASE | HANDLE)) | RUNNING | entry, Ordering::Release);
+    }
+
+    /// Queued to running, by one who has both the entry and the handle, and so the slot to itself.
+    pub(crate) fn claim_alone(&self) {
+        // ORDER: Relaxed; nobody else knows the slot: a handle that is being used up is lent to nobody.
+        let word = self.word.load(Ordering::Relaxed);
+        debug_assert_eq!(word & PHASE, QUEUED, "the entry was there, so the task has not begun");
+        self.word.store((word & !(PHASE | ENTRY)) | RUNNING, Ordering::Relaxed);
+    }
+
+    /// Whether the closure's end is the task's end, nobody else being attached: for one that has the slot to itself.
+    pub(crate) fn is_plain(&self) -> bool {
+        // ORDER: Relaxed; as `claim_alone`.
+        self.word.load(Ordering::Relaxed) & (CHILDREN | EDGES) == 0
+    }
+
+    /// Free to running, with a handle: what keeps a scope open, and runs nothing.
+    pub(crate) fn open_root(&self) {
+        // ORDER: Relaxed; nobody else knows it yet.
+        self.word.store(RUNNING | HANDLE | CHILDREN, Ordering::Relaxed);
+    }
+
+    /// Children were attached by the builder, who alone knows the task so far.
+    pub(crate) fn set_children(&self) {
+        self.word.store(self.word.load(Ordering::Relaxed) | CHILDREN, Ordering::Relaxed);
+    }
+
+    /// Successors were attached by the builder, who alone knows the task so far.
+    pub(crate) fn set_edges(&self) {
+        self.word.store(self.word.load(Ordering::Relaxed) | EDGES, Ordering::Relaxed);
+    }
+
+    /// Whether children were attached, so that `open` counts.
+    pub(crate) fn has_children(&self) -> bool {
+        // ORDER: Acquire; pairs with `add_flag`: `open` has been counted up.
+        self.word.load(Ordering::Acquire) & CHILDREN != 0
+    }
+
+    /// Running to done, unless nobody has the handle. `before_done` is told what is to be seen to, each time before the
+    /// word is about to say done; afterwards the slot may be gone.
+    pub(crate) fn finish(&self, mut before_done: impl FnMut(Duties)) -> Finish {
+        // ORDER: Acquire; pairs with `add_flag` and `add_waiter`: what they registered is there to be read.
         let mut word = self.word.load(Ordering::Acquire);
         loop {
             debug_assert_eq!(word & PHASE, RUNNING, "a task ended that was not running");
-            if word & DETACHED != 0 {
+            let duties = Duties { has_waiter: word & WAITING != 0, has_edges: word & EDGES != 0 };
+            before_done(duties);
+            if word & HANDLE == 0 {
                 return Finish::Orphaned;
             }
-            before_done(word & WAITING != 0);
             let done = (word & !(PHASE | WAITING)) | DONE;
             match self.word.compare_exchange(word, done, FINISH_ORDER, Ordering::Acquire) {
                 Ok(_) => return Finish::Handed,
@@ -157,44 +325,75 @@ impl SlotState {
     }
 
     /// Whether the task has ended. After `true` its result may be taken by the holder of the handle.
+    #[inline]
     pub(crate) fn is_done(&self) -> bool {
         // ORDER: Acquire; pairs with `finish`. The result is there.
         self.word.load(Ordering::Acquire) & PHASE == DONE
     }
 
-    /// Sets the waiting flag. `false` if the task has ended already. The waiter's thread was written before.
+    /// Sets a flag, unless the task has ended: `false` then.
+    #[must_use]
+    fn add_flag(&self, flag: u64) -> bool {
+        self.change(|word| (word & PHASE != DONE).then_some(word | flag)).is_ok()
+    }
+
+    /// Somebody waits, and has written whom to wake before.
     #[must_use]
     pub(crate) fn add_waiter(&self) -> bool {
-        // ORDER: Relaxed; only a guess for the exchange.
-        let mut word = self.word.load(Ordering::Relaxed);
-        loop {
-            if word & PHASE == DONE {
-                // ORDER: Acquire for the caller, who takes the result now.
-                let _ = self.word.load(Ordering::Acquire);
-                return false;
-            }
-            // ORDER: AcqRel; pairs with the load in `finish`. Publishes the waiter's thread.
-            match self.word.compare_exchange_weak(word, word | WAITING, Ordering::AcqRel, Ordering::Relaxed) {
-                Ok(_) => return true,
-                Err(now) => word = now,
-            }
-        }
+        self.add_flag(WAITING)
+    }
+
+    /// Whether somebody has registered to be woken. For the holder of the handle.
+    pub(crate) fn is_waiting(&self) -> bool {
+        // ORDER: Relaxed; only the holder of the handle sets it.
+        self.word.load(Ordering::Relaxed) & WAITING != 0
+    }
+
+    /// A child was counted into `open` before.
+    #[must_use]
+    pub(crate) fn add_children(&self) -> bool {
+        self.add_flag(CHILDREN)
+    }
+
+    /// A successor was put on the list before.
+    #[must_use]
+    pub(crate) fn add_edges(&self) -> bool {
+        self.add_flag(EDGES)
     }
 
     /// Nobody will ask for the result.
     pub(crate) fn detach(&self) -> Detach {
-        // ORDER: AcqRel; Acquire pairs with `finish` in case the result is ours to drop, Release with the load there.
-        let word = self.word.fetch_or(DETACHED, Ordering::AcqRel);
-        if word & PHASE == DONE { Detach::Mine } else { Detach::Left }
+        match self.change(|word| (word & PHASE != DONE).then_some(word & !HANDLE)) {
+            Ok(_) => Detach::Left,
+            Err(_) => Detach::Mine,
+        }
     }
 
-    /// To free, under the next generation. The caller has emptied the body and is the last who knows the slot.
+    /// The outcome has been taken or dropped, and the caller gives up its hold: the handle's, or that of an orphan's
+    /// end. Answers whether the slot is the caller's to free; if not, whoever takes the entry out will.
+    #[must_use]
+    #[inline]
+    pub(crate) fn leave(&self) -> bool {
+        // ORDER: Acquire; pairs with the exchange in `enter`, if that cleared the entry.
+        let word = self.word.load(Ordering::Acquire);
+        if word & ENTRY == 0 {
+            return true;
+        }
+        let left = self.change(|word| (word & ENTRY != 0).then_some((word & !(PHASE | HANDLE)) | DONE));
+        left.is_err()
+    }
+
+    /// To free, under the next generation. The caller has emptied the body, and nobody else holds the slot.
+    #[inline]
     pub(crate) fn free(&self) {
-        // ORDER: Relaxed; nobody else may change the word now.
-        let generation = (self.word.load(Ordering::Relaxed) >> GENERATION_SHIFT).wrapping_add(1) & GENERATION_MASK;
-        // ORDER: Release; a stale id that is claimed from now on sees the new generation, or an old word and loses the
-        // exchange.
-        self.word.store((generation << GENERATION_SHIFT) | FREE, Ordering::Release);
+        // ORDER: Relaxed; nobody else may change the word, and the free list orders its next use after this.
+        let word = self.word.load(Ordering::Relaxed);
+        self.word.store((word & GENERATION).wrapping_add(1 << GENERATION_SHIFT) | FREE, Ordering::Relaxed);
+    }
+
+    fn generation(&self) -> u64 {
+        // ORDER: Relaxed; a name.
+        self.word.load(Ordering::Relaxed) >> GENERATION_SHIFT
     }
 }
 
@@ -209,22 +408,37 @@ const FINISH_ORDER: Ordering = Ordering::Relaxed;
 #[repr(C, align(16))]
 pub(crate) struct Storage(pub(crate) [MaybeUninit<u8>; STORAGE_LEN]);
 
-/// What belongs to the task in a slot.
-pub(crate) struct Body {
+/// Whom to wake: the number of a desk, or [`WAITER_IS_WAKER`].
+pub(crate) type Waiter = u32;
+/// The waiter is a waker, kept beside the slots (`task.rs`).
+pub(crate) const WAITER_IS_WAKER: Waiter = u32::MAX;
+
+/// What belongs to the task in a slot, and is written before it is scheduled.
+pub(crate) struct Head {
     /// How to run and drop what is in the storage.
-    pub(crate) vtable: Option<&'static VTable>,
-    /// Whom to wake when it is done.
-    pub(crate) waiter: Option<Thread>,
-    pub(crate) storage: Storage,
+    pub(crate) vtable: &'static VTable,
+    /// Whom it keeps open; null for nobody.
+    pub(crate) parent: *const Slot,
+    /// Belongs to the holder of the handle until the waiting flag is set, then to the end of the task.
+    pub(crate) waiter: Waiter,
 }
 
 /// One place for a task.
+#[repr(C, align(128))]
 pub(crate) struct Slot {
     pub(crate) state: SlotState,
-    /// Who may touch it is told by `state`; see the table of transitions. `waiter` belongs to the holder of the handle
-    /// until the waiting flag is set, then to whoever runs the task, until it is done.
-    pub(crate) body: UnsafeCell<Body>,
+    /// Who may touch it is told by `state`; see the table of transitions.
+    pub(crate) head: UnsafeCell<Head>,
+    /// The task itself and its children, as far as they have not ended; `state` says whether it counts.
+    pub(crate) open: AtomicU32,
+    /// Predecessors that have not ended, and the builder while it builds.
+    pub(crate) blocked: AtomicU32,
+    /// Successors: a list of edges (`continuation.rs`), the latest first.
+    pub(crate) after: AtomicPtr<Slot>,
+    pub(crate) storage: UnsafeCell<Storage>,
 }
+
+const _: () = assert!(cfg!(loom) || size_of::<Slot>() == 128);
 
 // SAFETY: the body holds only what is `Send` (closures and results of tasks are, by the bounds of `spawn`), and the
 // transitions of `state` give it to one thread at a time.
@@ -233,108 +447,139 @@ unsafe impl Send for Slot {}
 unsafe impl Sync for Slot {}
 
 impl Slot {
-    fn new() -> Slot {
-        let storage = Storage([MaybeUninit::uninit(); STORAGE_LEN]);
-        Slot { state: SlotState::new(), body: UnsafeCell::new(Body { vtable: None, waiter: None, storage }) }
+    pub(crate) fn new() -> Slot {
+        let head = Head { vtable: &crate::task::NOTHING, parent: std::ptr::null(), waiter: 0 };
+        Slot {
+            state: SlotState::new(),
+            head: UnsafeCell::new(head),
+            open: AtomicU32::new(0),
+            blocked: AtomicU32::new(0),
+            after: AtomicPtr::new(std::ptr::null_mut()),
+            storage: UnsafeCell::new(Storage([MaybeUninit::uninit(); STORAGE_LEN])),
+        }
+    }
+
+    pub(crate) fn id(&self) -> TaskId {
+        TaskId { address: std::ptr::from_ref(self).addr(), generation: self.state.generation() }
+    }
+
+    pub(crate) fn storage(&self) -> *mut Storage {
+        self.storage.get()
     }
 }
 
+/// The address of a slot, as free lists and queues hold it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(transparent)]
+pub(crate) struct SlotRef(*const Slot);
+
+// SAFETY: an address; slots may be shared between threads (above).
+unsafe impl Send for SlotRef {}
+
+impl SlotRef {
+    pub(crate) const NONE: SlotRef = SlotRef(std::ptr::null());
+
+    pub(crate) fn of(slot: &Slot) -> SlotRef {
+        SlotRef(slot)
+    }
+
+    pub(crate) fn from_entry(entry: usize) -> SlotRef {
+        SlotRef(std::ptr::with_exposed_provenance(entry))
+    }
+
+    /// The number that rings hold.
+    pub(crate) fn to_entry(self) -> usize {
+        self.0.expose_provenance()
+    }
+
+    pub(crate) fn as_ptr(self) -> *const Slot {
+        self.0
+    }
+
+    /// The slot.
+    ///
+    /// # Safety
+    /// The pool the slot belongs to outlives `'a`.
+    pub(crate) unsafe fn get<'a>(self) -> &'a Slot {
+        // SAFETY: slots live as long as their pool, and are only changed through cells.
+        unsafe { &*self.0 }
+    }
+}
+
+/// Slots that are taken or given back at a time.
+pub(crate) const BATCH_LEN: usize = 64;
 /// Slots of the first chunk; each further chunk doubles their number.
-const FIRST_CHUNK_LEN: u32 = 64;
-const CHUNKS: usize = (INDEX_BITS - FIRST_CHUNK_LEN.trailing_zeros() + 1) as usize;
+const FIRST_CHUNK_LEN: usize = 64;
 
 /// All slots of a pool. Their addresses never change; their number grows up to a maximum.
 pub(crate) struct Slots {
-    chunks: [AtomicPtr<Slot>; CHUNKS],
-    free: Mutex<FreeList>,
-    count_max: u32,
+    store: Mutex<Store>,
+    count_max: usize,
 }
 
-struct FreeList {
-    indices: Vec<u32>,
-    /// Slots that have ever been handed out; the next one is this.
-    count: u32,
+struct Store {
+    free: Vec<SlotRef>,
+    /// As they were leaked; given back when the pool goes.
+    chunks: Vec<*mut [Slot]>,
+    count: usize,
 }
 
-/// Slots that a worker takes or gives back at a time.
-pub(crate) const BATCH_LEN: usize = 32;
+// SAFETY: the chunks hold slots, which may be shared and sent.
+unsafe impl Send for Store {}
 
 impl Slots {
     pub(crate) fn new(count_max: usize) -> Slots {
-        Slots {
-            chunks: std::array::from_fn(|_| AtomicPtr::new(std::ptr::null_mut())),
-            free: Mutex::new(FreeList { indices: Vec::new(), count: 0 }),
-            count_max: count_max as u32,
-        }
+        Slots { store: Mutex::new(Store { free: Vec::new(), chunks: Vec::new(), count: 0 }), count_max }
     }
 
-    /// Takes up to `wanted` free slots, at least one unless the maximum is reached.
-    pub(crate) fn take(&self, wanted: usize, into: &mut Vec<u32>) {
-        let mut free = lock(&self.free);
-        for _ in 0..wanted {
-            let Some(index) = free.indices.pop().or_else(|| self.fresh(&mut free.count)) else {
-                return;
-            };
-            into.push(index);
+    /// Takes up to `wanted` free slots, at least one unless the maximum is reached. Answers how many.
+    pub(crate) fn take(&self, wanted: usize, mut into: impl FnMut(SlotRef)) -> usize {
+        let mut store = lock(&self.store);
+        if store.free.is_empty() {
+            self.make_chunk(&mut store);
         }
-    }
-
-    /// Takes one free slot.
-    pub(crate) fn take_one(&self) -> Option<u32> {
-        let mut free = lock(&self.free);
-        free.indices.pop().or_else(|| self.fresh(&mut free.count))
+        let count = wanted.min(store.free.len());
+        let first = store.free.len() - count;
+        for slot in store.free.drain(first..) {
+            into(slot);
+        }
+        count
     }
 
     /// Gives slots back.
-    pub(crate) fn give_back(&self, indices: impl Iterator<Item = u32>) {
-        lock(&self.free).indices.extend(indices);
+    pub(crate) fn give_back(&self, slots: impl Iterator<Item = SlotRef>) {
+        lock(&self.store).free.extend(slots);
     }
 
-    /// A slot that was never used, in a chunk that may have to be made. Called under the free list's lock.
-    fn fresh(&self, count: &mut u32) -> Option<u32> {
-        if *count >= self.count_max {
-            return None;
+    fn make_chunk(&self, store: &mut Store) {
+        let len = (FIRST_CHUNK_LEN << store.chunks.len().min(16)).min(self.count_max - store.count);
+        if len == 0 {
+            return;
         }
-        let index = *count;
-        let (chunk, place) = place_of(index);
-        if place == 0 {
-            let slots: Box<[Slot]> = (0..FIRST_CHUNK_LEN << chunk).map(|_| Slot::new()).collect();
-            // ORDER: Release; pairs with the load in `get`. Publishes the empty slots.
-            self.chunks[chunk].store(Box::into_raw(slots).cast::<Slot>(), Ordering::Release);
-        }
-        *count += 1;
-        Some(index)
+        let chunk: *mut [Slot] = Box::into_raw((0..len).map(|_| Slot::new()).collect::<Box<[Slot]>>());
+        store.count += len;
+        // Room for all of them, so that giving back never allocates.
+        let room = store.count - store.free.len();
+        store.free.reserve(room);
+        // The first one is taken first.
+        let first = chunk.cast::<Slot>().cast_const();
+        // SAFETY: `place` is less than the length of the chunk.
+        store.free.extend((0..len).rev().map(|place| SlotRef(unsafe { first.add(place) })));
+        store.chunks.push(chunk);
     }
 
-    /// The slot of an index that was handed out.
-    pub(crate) fn get(&self, index: u32) -> &Slot {
-        let (chunk, place) = place_of(index);
-        // ORDER: Acquire; pairs with the store in `fresh`.
-        let first = self.chunks[chunk].load(Ordering::Acquire);
-        assert!(!first.is_null(), "the id of a slot that was never made");
-        // SAFETY: the chunk was made with `FIRST_CHUNK_LEN << chunk` slots, `place` is below that by `place_of`, and
-        // chunks live as long as `self`.
-        unsafe { &*first.add(place) }
+    /// How many slots there are.
+    #[cfg(test)]
+    fn count(&self) -> usize {
+        lock(&self.store).count
     }
-}
-
-/// The chunk of an index, and its place in it.
-fn place_of(index: u32) -> (usize, usize) {
-    let shifted = index + FIRST_CHUNK_LEN;
-    let chunk = shifted.ilog2() - FIRST_CHUNK_LEN.ilog2();
-    (chunk as usize, (shifted - (FIRST_CHUNK_LEN << chunk)) as usize)
 }
 
 impl Drop for Slots {
     fn drop(&mut self) {
-        for (chunk, first) in self.chunks.iter().enumerate() {
-            // ORDER: Relaxed; `&mut self` means that every other thread has gone.
-            let first = first.load(Ordering::Relaxed);
-            if !first.is_null() {
-                let slots = std::ptr::slice_from_raw_parts_mut(first, (FIRST_CHUNK_LEN << chunk) as usize);
-                // SAFETY: made in `fresh` by `Box::into_raw` from a slice of this length, and freed only here.
-                drop(unsafe { Box::from_raw(slots) });
-            }
+        for chunk in lock(&self.store).chunks.drain(..) {
+            // SAFETY: made by `Box::into_raw` in `make_chunk`, and freed only here, when nobody has the pool any more.
+            drop(unsafe { Box::from_raw(chunk) });
         }
     }
 }
@@ -343,43 +588,61 @@ impl Drop for Slots {
 mod tests {
     use super::*;
 
+    /// LZ-2: the slot is not used again while its entry is in a queue, whoever ran the task.
     #[test]
-    fn every_index_has_its_own_place() {
-        assert_eq!(place_of(0), (0, 0));
-        assert_eq!(place_of(63), (0, 63));
-        assert_eq!(place_of(64), (1, 0));
-        assert_eq!(place_of(191), (1, 127));
-        assert_eq!(place_of(192), (2, 0));
-        let (chunk, place) = place_of((1 << INDEX_BITS) - 1);
-        assert!(chunk < CHUNKS && place < (FIRST_CHUNK_LEN as usize) << chunk);
+    fn a_slot_is_free_only_when_the_entry_has_come_out() {
+        let state = SlotState::new();
+        state.queue_held();
+        assert!(state.claim());
+        assert_eq!(state.finish(|_| ()), Finish::Handed);
+
+        assert!(!state.leave());
+
+        assert_eq!(state.enter(), Entered::SpentLast);
     }
 
-    /// LZ-1, LZ-2: a slot in use is never given out, and a stale id claims nothing.
     #[test]
-    fn an_id_of_an_earlier_use_claims_nothing() {
+    fn an_entry_without_a_handle_is_alone() {
         let state = SlotState::new();
-        let old = state.queue(5);
-        assert!(state.claim(old));
-        assert_eq!(state.detach(), Detach::Left);
-        assert_eq!(state.finish(|_| ()), Finish::Orphaned);
-        state.free();
+        state.queue_alone();
 
-        let new = state.queue(5);
+        assert_eq!(state.enter(), Entered::Alone);
+    }
 
-        assert!(!state.claim(old));
-        assert!(state.claim(new));
-        assert!(!state.claim(new));
-        assert_eq!(new.index(), 5);
+    #[test]
+    fn the_handle_frees_what_the_entry_left() {
+        let state = SlotState::new();
+        state.queue_held();
+        assert_eq!(state.enter(), Entered::Shared);
+        assert_eq!(state.finish(|_| ()), Finish::Handed);
+
+        assert_eq!(state.detach(), Detach::Mine);
+        assert!(state.leave());
+    }
+
+    /// LZ-3: another use of the slot has another name.
+    #[test]
+    fn every_use_has_its_own_id() {
+        let slot = Slot::new();
+        slot.state.queue_alone();
+        let first = slot.id();
+        slot.state.free();
+        slot.state.queue_alone();
+
+        assert_ne!(slot.id(), first);
     }
 
     #[test]
     fn at_the_maximum_there_are_no_more_slots_until_one_comes_back() {
-        let slots = Slots::new(2);
-        let (a, b) = (slots.take_one().unwrap(), slots.take_one().unwrap());
+        let slots = Slots::new(70);
+        let mut taken = Vec::new();
 
-        assert_ne!(a, b);
-        assert_eq!(slots.take_one(), None);
-        slots.give_back([a].into_iter());
-        assert_eq!(slots.take_one(), Some(a));
+        assert_eq!(slots.take(64, |slot| taken.push(slot)), 64);
+        assert_eq!(slots.take(64, |slot| taken.push(slot)), 6);
+        assert_eq!(slots.take(64, |slot| taken.push(slot)), 0);
+
+        slots.give_back(taken.drain(..3));
+        assert_eq!(slots.take(64, |slot| taken.push(slot)), 3);
+        assert_eq!(slots.count(), 70);
     }
 }

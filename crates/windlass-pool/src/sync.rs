@@ -2,19 +2,19 @@
 
 #[cfg(not(loom))]
 pub(crate) use std::{
-    sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering},
+    sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering},
     sync::{Arc, Condvar, Mutex, MutexGuard},
     thread::{self, JoinHandle, Thread},
 };
 
 #[cfg(loom)]
 pub(crate) use loom::{
-    sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering},
+    sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering},
     sync::{Arc, Condvar, Mutex, MutexGuard},
     thread::{self, JoinHandle, Thread},
 };
 
-/// How many threads this process may use at a time.
+/// How many threads this process may use at a time: the least of processors, affinity and quota.
 #[cfg(not(loom))]
 pub(crate) fn available_threads() -> usize {
     thread::available_parallelism().map_or(1, std::num::NonZero::get)
@@ -26,8 +26,61 @@ pub(crate) fn available_threads() -> usize {
     2
 }
 
+/// Parks for at most `timeout`.
+#[cfg(not(loom))]
+pub(crate) fn park_timeout(timeout: std::time::Duration) {
+    thread::park_timeout(timeout);
+}
+
+/// Models have no time.
+#[cfg(loom)]
+pub(crate) fn park_timeout(_timeout: std::time::Duration) {
+    thread::yield_now();
+}
+
 /// The guard, also when a thread panicked under the lock: every lock here guards plain data that is valid between any
 /// two statements.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+/// Waits on the condition while `is_wanted`, for at most `timeout`, and gives the guard back.
+#[cfg(not(loom))]
+pub(crate) fn wait_while<'a, T>(
+    condition: &Condvar,
+    guard: MutexGuard<'a, T>,
+    timeout: Option<std::time::Duration>,
+    is_wanted: impl FnMut(&mut T) -> bool,
+) -> MutexGuard<'a, T> {
+    match timeout {
+        None => condition.wait_while(guard, is_wanted).unwrap_or_else(|poisoned| poisoned.into_inner()),
+        Some(timeout) => {
+            let waited = condition.wait_timeout_while(guard, timeout, is_wanted);
+            waited.unwrap_or_else(|poisoned| poisoned.into_inner()).0
+        }
+    }
+}
+
+/// No model waits on a condition.
+#[cfg(loom)]
+pub(crate) fn wait_while<'a, T>(
+    _condition: &Condvar,
+    guard: MutexGuard<'a, T>,
+    _timeout: Option<std::time::Duration>,
+    _is_wanted: impl FnMut(&mut T) -> bool,
+) -> MutexGuard<'a, T> {
+    guard
+}
+
+/// On cache lines of its own: two, because processors fetch lines in pairs.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub(crate) struct Padded<T>(pub(crate) T);
+
+impl<T> std::ops::Deref for Padded<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
 }

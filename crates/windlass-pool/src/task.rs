@@ -1,17 +1,25 @@
 //! A closure in a slot, its result after it, and the handle that waits for it.
 //!
-//! The pool does not know the types of its tasks. A [`VTable`], made for each type, knows how to run the closure in
-//! the storage and leave its outcome there, and how to drop either. What does not fit into the storage is boxed.
+//! The pool does not know the types of its tasks. A [`VTable`], made for each type, knows how to run the closure in the
+//! storage and leave its outcome there, and how to drop either. What does not fit into the storage is boxed.
 
 use std::any::Any;
+use std::collections::HashMap;
 use std::fmt;
+use std::future::Future;
 use std::marker::PhantomData;
 use std::mem::{align_of, size_of};
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
 
+use crate::cancel::Cancelled;
+use crate::error::TaskError;
+use crate::lane::{self, Home, Lane, Role, with_lane};
 use crate::panic::{Outcome, catch, unwrap};
-use crate::slot::{Detach, STORAGE_LEN, Storage, TaskId};
-use crate::sync::Arc;
-use crate::worker::{self, Shared};
+use crate::slot::{Detach, STORAGE_LEN, Slot, SlotRef, Storage, TaskId, WAITER_IS_WAKER};
+use crate::sync::{Mutex, Ordering, lock, park_timeout};
+use crate::worker::Help;
 
 /// How to treat what is in a slot's storage.
 pub(crate) struct VTable {
@@ -20,29 +28,52 @@ pub(crate) struct VTable {
     /// # Safety
     /// The storage holds the closure this table was made for, and only the caller touches it.
     pub(crate) run: unsafe fn(*mut Storage),
-    /// Drops the closure, unrun.
+    /// Takes the closure out, runs it, and drops its value; answers its panic.
     ///
     /// # Safety
     /// As `run`.
-    pub(crate) drop_closure: unsafe fn(*mut Storage),
+    pub(crate) run_alone: unsafe fn(*mut Storage) -> Option<Box<dyn Any + Send>>,
+    /// Drops the closure, unrun, and puts in that it was cancelled.
+    ///
+    /// # Safety
+    /// As `run`.
+    pub(crate) cancel: unsafe fn(*mut Storage),
     /// Drops the outcome, and answers its panic if it is one.
     ///
     /// # Safety
     /// The storage holds the outcome of the closure this table was made for, and only the caller touches it.
     pub(crate) drop_outcome: unsafe fn(*mut Storage) -> Option<Box<dyn Any + Send>>,
+    /// What the closure is called in traces.
+    pub(crate) name: fn() -> &'static str,
 }
+
+/// The table of a slot that was never used.
+pub(crate) static NOTHING: VTable = VTable {
+    run: |_| unreachable!("an empty slot was run"),
+    run_alone: |_| unreachable!("an empty slot was run"),
+    cancel: |_| unreachable!("an empty slot was cancelled"),
+    drop_outcome: |_| None,
+    name: || "nothing",
+};
 
 /// The table of one type of closure and its value.
 struct TableOf<F, T>(PhantomData<(F, T)>);
 
 impl<F: FnOnce() -> T, T> TableOf<F, T> {
-    const TABLE: VTable = VTable { run: run::<F, T>, drop_closure: drop_closure::<F>, drop_outcome: drop_outcome::<T> };
+    const TABLE: VTable = VTable {
+        run: run::<F, T>,
+        run_alone: run_alone::<F, T>,
+        cancel: cancel::<F, T>,
+        drop_outcome: drop_outcome::<T>,
+        name: std::any::type_name::<F>,
+    };
 }
 
 /// Puts a closure into a storage, and answers its table.
 ///
 /// # Safety
 /// Only the caller touches the storage, and it holds nothing that needs dropping.
+#[inline(always)]
 pub(crate) unsafe fn put_closure<F: FnOnce() -> T, T>(storage: *mut Storage, f: F) -> &'static VTable {
     // SAFETY: passed on to the caller.
     unsafe { put(storage, f) };
@@ -60,12 +91,23 @@ unsafe fn run<F: FnOnce() -> T, T>(storage: *mut Storage) {
 }
 
 /// # Safety
-/// See [`VTable::drop_closure`].
-unsafe fn drop_closure<F>(storage: *mut Storage) {
+/// See [`VTable::run_alone`].
+unsafe fn run_alone<F: FnOnce() -> T, T>(storage: *mut Storage) -> Option<Box<dyn Any + Send>> {
     // SAFETY: the storage holds an `F`, by the contract of the table.
     let f = unsafe { take::<F>(storage) };
-    // A destructor that panics must not take the worker with it.
-    let _ = catch(move || drop(f));
+    // The value is dropped inside: its destructor may panic, too.
+    catch(move || drop(f())).err()
+}
+
+/// # Safety
+/// See [`VTable::cancel`].
+unsafe fn cancel<F, T>(storage: *mut Storage) {
+    // SAFETY: the storage holds an `F`, by the contract of the table.
+    let f = unsafe { take::<F>(storage) };
+    // A destructor that panics must not take the worker with it; what it says, the waiter is told.
+    let outcome: Outcome<T> = Err(catch(move || drop(f)).err().unwrap_or_else(|| Box::new(Cancelled)));
+    // SAFETY: the closure has been taken out, so nothing is overwritten that needs dropping.
+    unsafe { put(storage, outcome) };
 }
 
 /// # Safety
@@ -87,7 +129,8 @@ const fn is_inline<V>() -> bool {
 
 /// # Safety
 /// Only the caller touches the storage, and it holds nothing that needs dropping.
-unsafe fn put<V>(storage: *mut Storage, value: V) {
+#[inline(always)]
+pub(crate) unsafe fn put<V>(storage: *mut Storage, value: V) {
     if is_inline::<V>() {
         // SAFETY: it fits in size and alignment.
         unsafe { storage.cast::<V>().write(value) };
@@ -100,7 +143,8 @@ unsafe fn put<V>(storage: *mut Storage, value: V) {
 
 /// # Safety
 /// The storage holds a `V` that [`put`] wrote, only the caller touches it, and nobody reads it again.
-unsafe fn take<V>(storage: *mut Storage) -> V {
+#[inline(always)]
+pub(crate) unsafe fn take<V>(storage: *mut Storage) -> V {
     if is_inline::<V>() {
         // SAFETY: `put` wrote it inline, for the same reason.
         unsafe { storage.cast::<V>().read() }
@@ -112,7 +156,173 @@ unsafe fn take<V>(storage: *mut Storage) -> V {
     }
 }
 
-/// A task that was spawned: wait for its result, or drop the handle and let it run by itself.
+/// The wakers of tasks that are awaited, beside the slots: awaiting is rare, and wakers are large.
+#[derive(Debug, Default)]
+pub(crate) struct Wakers(Mutex<HashMap<TaskId, Waker>>);
+
+impl Wakers {
+    fn keep(&self, id: TaskId, waker: &Waker) {
+        lock(&self.0).insert(id, waker.clone());
+    }
+
+    fn remove(&self, id: TaskId) -> Option<Waker> {
+        lock(&self.0).remove(&id)
+    }
+
+    /// The task has said done: whoever registered before that is found here, whoever comes later sees that it is done.
+    pub(crate) fn wake(&self, id: TaskId) {
+        // Not under the lock: a waker may do anything.
+        let waker = self.remove(id);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+}
+
+impl Lane {
+    /// Writes a task into a free slot, or gives it back when there is none.
+    ///
+    /// # Safety
+    /// What `f` borrows outlives its run or its drop. `parent` is null, or counts this task until its end.
+    #[inline(always)]
+    unsafe fn write<F, T>(&self, f: F, parent: *const Slot) -> Result<&Slot, F>
+    where
+        F: FnOnce() -> T + Send,
+        T: Send,
+    {
+        let Some(slot) = self.take_slot() else {
+            return Err(f);
+        };
+        // SAFETY: the pool outlives its lanes, and so does the reference.
+        let slot = unsafe { slot.get() };
+        let head = slot.head.get();
+        // SAFETY: the slot was free: nobody else knows it.
+        unsafe {
+            (*head).vtable = put_closure::<F, T>(slot.storage(), f);
+            (*head).parent = parent;
+        }
+        Ok(slot)
+    }
+
+    /// Queues a task that nobody has the handle of, or gives it back when there is no slot.
+    ///
+    /// # Safety
+    /// As [`Lane::write`].
+    #[inline(always)]
+    pub(crate) unsafe fn spawn_alone<F: FnOnce() + Send>(&self, f: F, parent: *const Slot) -> Result<(), F> {
+        // SAFETY: passed on to the caller.
+        let slot = unsafe { self.write(f, parent) }?;
+        slot.state.queue_alone();
+        self.push(slot);
+        Ok(())
+    }
+
+    /// As [`Lane::spawn_alone`], but the caller pushes the entry.
+    ///
+    /// # Safety
+    /// As [`Lane::write`].
+    pub(crate) unsafe fn write_alone<F: FnOnce() + Send>(&self, f: F, parent: *const Slot) -> Result<SlotRef, F> {
+        // SAFETY: passed on to the caller.
+        let slot = unsafe { self.write(f, parent) }?;
+        slot.state.queue_alone();
+        Ok(SlotRef::of(slot))
+    }
+
+    /// Queues a task, and answers its handle.
+    #[inline(always)]
+    pub(crate) fn spawn<F, T>(&self, f: F) -> Result<Task<T>, F>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        // SAFETY: the closure borrows nothing.
+        let slot = unsafe { self.write(f, std::ptr::null()) }?;
+        slot.set_alone_in_its_group();
+        slot.state.queue_held();
+        let task = Task::in_slot(SlotRef::of(slot), self.hold());
+        self.push(slot);
+        Ok(task)
+    }
+
+    /// Writes a task that is not queued yet.
+    pub(crate) fn write_prepared<F, T>(&self, f: F, priority: crate::Priority) -> Result<SlotRef, F>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        // SAFETY: the closure borrows nothing.
+        let slot = unsafe { self.write(f, std::ptr::null()) }?;
+        slot.set_alone_in_its_group();
+        slot.state.prepare(true, priority);
+        Ok(SlotRef::of(slot))
+    }
+
+    /// Runs one queued task, so that its slot becomes free. `false` if there is none.
+    pub(crate) fn make_room(&self) -> bool {
+        if let Some(queue) = &self.shared.deterministic {
+            return queue.pop().map(|slot| self.run_entry(slot)).is_some();
+        }
+        let was_at_work = self.set_at_work(true);
+        let entry = self.desk().ring.pop();
+        if let Some(entry) = entry {
+            self.run_entry(SlotRef::from_entry(entry));
+        }
+        self.set_at_work(was_at_work);
+        self.tell_tally();
+        entry.is_some()
+    }
+
+    /// Runs a task here if it has not begun; otherwise waits until it has ended. The caller has its handle, and lends it
+    /// to nobody meanwhile.
+    fn run_or_wait(&self, slot: &Slot, help: Help) {
+        let may_run = help == Help::Usual || self.role == Role::Worker;
+        if may_run && self.shared.deterministic.is_none() && self.run_own(slot) {
+            return;
+        }
+        #[cfg(debug_assertions)]
+        let _edge = crate::waits_for::enter(self, slot.id());
+        let register = || {
+            // SAFETY: the waiter's place is the handle's until the flag is set (slot.rs), and we set it once.
+            unsafe { (*slot.head.get()).waiter = self.index };
+            slot.state.add_waiter()
+        };
+        self.wait(help, || slot.state.is_done(), register);
+    }
+
+    /// Runs a task that has not begun on the thread of its waiter. Answers whether its outcome is there.
+    #[inline]
+    fn run_own(&self, slot: &Slot) -> bool {
+        let was_at_work = self.set_at_work(true);
+        let is_mine = self.claim_own(slot);
+        if is_mine {
+            self.run_claimed(slot);
+        }
+        self.set_at_work(was_at_work);
+        is_mine && slot.state.is_done()
+    }
+
+    /// Takes a task that has not begun, with its entry if that is at hand.
+    #[inline]
+    fn claim_own(&self, slot: &Slot) -> bool {
+        if self.desk().ring.pop_if(SlotRef::of(slot).to_entry()) {
+            slot.state.claim_alone();
+            return true;
+        }
+        slot.state.claim()
+    }
+}
+
+impl Slot {
+    /// What its group and its neighbours are counted by: nobody yet but itself.
+    #[inline]
+    fn set_alone_in_its_group(&self) {
+        // ORDER: Relaxed; nobody else knows the slot.
+        self.open.store(1, Ordering::Relaxed);
+        self.after.store(std::ptr::null_mut(), Ordering::Relaxed);
+    }
+}
+
+/// A task that was spawned: wait for its result, await it, or drop the handle and let it run by itself.
 ///
 /// May be sent to other threads. Dropping it does not stop the task: it runs all the same, and its result is dropped.
 #[must_use = "a task runs without its handle; drop it in so many words"]
@@ -121,82 +331,228 @@ pub struct Task<T> {
 }
 
 enum Kind<T> {
-    /// In a slot.
-    Slot { shared: Arc<Shared>, id: TaskId, of: PhantomData<fn() -> T> },
+    /// In a slot; counted at a home.
+    Slot { slot: SlotRef, home: *const Home, is_awaited: bool },
     /// Run already, on the caller's thread, because there was no slot.
     Ready(Option<Outcome<T>>),
 }
 
+// SAFETY: the handle is an address of a slot and of a home, both made to be used by any thread; the result it gives out
+// is `Send`.
+unsafe impl<T: Send> Send for Task<T> {}
+// SAFETY: through a shared reference nothing of the result can be reached.
+unsafe impl<T: Send> Sync for Task<T> {}
+// The outcome that a handle may hold is moved out, never pinned.
+impl<T> Unpin for Task<T> {}
+
 impl<T> Task<T> {
-    pub(crate) fn in_slot(shared: Arc<Shared>, id: TaskId) -> Task<T> {
-        Task { kind: Kind::Slot { shared, id, of: PhantomData } }
+    pub(crate) fn in_slot(slot: SlotRef, home: *const Home) -> Task<T> {
+        Task { kind: Kind::Slot { slot, home, is_awaited: false } }
     }
 
     pub(crate) fn ready(outcome: Outcome<T>) -> Task<T> {
         Task { kind: Kind::Ready(Some(outcome)) }
     }
 
+    /// The slot, if it has one, and the pool it belongs to.
+    pub(crate) fn slot(&self) -> Option<(&Slot, &crate::shared::SharedRef)> {
+        match &self.kind {
+            Kind::Ready(_) => None,
+            // SAFETY: this handle is counted at the home, which keeps the pool and so the slot.
+            Kind::Slot { slot, home, .. } => Some(unsafe { (slot.get(), lane::shared_of(*home)) }),
+        }
+    }
+
     /// Whether it has ended. Costs one load.
     pub fn is_done(&self) -> bool {
-        match &self.kind {
-            Kind::Ready(_) => true,
-            Kind::Slot { shared, id, .. } => shared.slots.get(id.index()).state.is_done(),
-        }
+        self.slot().is_none_or(|(slot, _)| slot.state.is_done())
     }
 
     /// Waits until the task has ended, and answers its value.
     ///
-    /// A task that has not begun is run right here. A worker runs other tasks while it waits, to a bounded depth; other
-    /// threads sleep.
+    /// A task that has not begun is run right here. Otherwise the thread makes itself useful: it runs tasks that the
+    /// task in hand has spawned; a worker also runs others, to a bounded depth; then it sleeps.
     ///
     /// # Panics
-    /// With the panic of the task. In debug builds also when a task waits for itself, which would never end.
+    /// With the panic of the task, or with [`Cancelled`]. In debug builds also when a task waits for itself, or for one
+    /// that waits for it, which would never end.
     ///
     /// # Blocking
     /// Until the task has ended.
     pub fn wait(mut self) -> T {
-        unwrap(self.outcome())
+        unwrap(self.outcome(Help::Usual))
+    }
+
+    /// As [`wait`](Task::wait), but a panic or a cancellation is an answer.
+    ///
+    /// # Errors
+    /// What kept the task from giving its value.
+    pub fn wait_result(mut self) -> Result<T, TaskError> {
+        self.outcome(Help::Usual).map_err(TaskError::from)
+    }
+
+    /// As [`wait`](Task::wait), but runs nothing else meanwhile: it cannot come to a lock that this thread holds. On a
+    /// worker the task itself is run here if it has not begun; other threads leave it to the pool.
+    ///
+    /// # Panics
+    /// As [`wait`](Task::wait).
+    pub fn wait_blocking(mut self) -> T {
+        unwrap(self.outcome(Help::Nothing))
+    }
+
+    /// Waits for at most `timeout`, and runs nothing meanwhile: what is run might take longer.
+    ///
+    /// # Errors
+    /// The handle, if the task has not ended by then.
+    ///
+    /// # Panics
+    /// As [`wait`](Task::wait).
+    pub fn wait_timeout(mut self, timeout: Duration) -> Result<T, Task<T>> {
+        let Some(deadline) = Instant::now().checked_add(timeout) else {
+            return Ok(self.wait_blocking());
+        };
+        if !self.sleep_until(deadline) {
+            return Err(self);
+        }
+        Ok(unwrap(self.outcome(Help::Nothing)))
+    }
+
+    /// Answers whether the task has ended by the deadline.
+    fn sleep_until(&mut self, deadline: Instant) -> bool {
+        let Some((slot, shared)) = self.slot() else {
+            return true;
+        };
+        let is_registered = with_lane(shared, |lane| {
+            lane.tell_tally();
+            lane.rouse();
+            // SAFETY: the waiter's place is the handle's until the flag is set (slot.rs); `&mut self` says that nobody
+            // else registers, and a second registration writes the same place for the same purpose: below.
+            slot.state.is_waiting() || {
+                unsafe { (*slot.head.get()).waiter = lane.index };
+                slot.state.add_waiter()
+            }
+        });
+        // The waiter of an earlier call may be another desk: then this thread looks by itself from time to time.
+        let nap = Duration::from_millis(1);
+        while is_registered && !slot.state.is_done() {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            park_timeout(left.min(nap));
+        }
+        slot.state.is_done()
+    }
+
+    /// Keeps the task from running, if it has not begun. `false` if somebody runs or ran it, or it was cancelled before.
+    ///
+    /// The closure is dropped here. What waits for the task, or was to continue with it, goes on.
+    pub fn cancel(&self) -> bool {
+        let Some((slot, shared)) = self.slot() else {
+            return false;
+        };
+        let is_mine = slot.state.claim_to_cancel();
+        if is_mine {
+            with_lane(shared, |lane| {
+                lane.cancel_claimed(slot);
+                lane.tell_tally();
+            });
+        }
+        is_mine
     }
 
     /// Waits and takes the outcome. The handle is spent then.
-    pub(crate) fn outcome(&mut self) -> Outcome<T> {
-        match std::mem::replace(&mut self.kind, Kind::Ready(None)) {
-            Kind::Ready(outcome) => outcome.expect("a handle is waited for once"),
-            Kind::Slot { shared, id, .. } => {
-                worker::run_or_wait(&shared, id);
-                let slot = shared.slots.get(id.index());
-                // SAFETY: the word says done, and we hold the only handle (slot.rs, table): the body is ours.
-                let body = unsafe { &mut *slot.body.get() };
-                body.waiter = None;
-                // SAFETY: the slot holds the outcome of a closure whose value is a `T`, by the type of the handle.
-                let outcome = unsafe { take::<Outcome<T>>(&mut body.storage) };
-                worker::free_slot(&shared, id.index());
-                outcome
-            }
-        }
+    #[inline]
+    fn outcome(&mut self, help: Help) -> Outcome<T> {
+        let (slot, home) = match &mut self.kind {
+            Kind::Ready(outcome) => return outcome.take().expect("a handle is waited for once"),
+            Kind::Slot { slot, home, .. } => (*slot, *home),
+        };
+        // SAFETY: this handle is counted at the home, which keeps the pool and so the slot.
+        let (slot, shared) = unsafe { (slot.get(), lane::shared_of(home)) };
+        let outcome = with_lane(shared, |lane| {
+            lane.run_or_wait(slot, help);
+            self.kind = Kind::Ready(None);
+            // SAFETY: the word says done, and we hold the only handle (slot.rs, table): the outcome is ours.
+            unsafe { lane.take_outcome(slot) }
+        });
+        // SAFETY: the handle was counted, and is not used again: its kind has been replaced.
+        unsafe { lane::let_go(home) };
+        outcome
     }
+}
 
-    /// Takes the task back if it has not begun: its closure is dropped, unrun. `false` if somebody runs or ran it.
-    pub(crate) fn revoke(&mut self) -> bool {
-        let Kind::Slot { shared, id, .. } = &self.kind else {
+impl Lane {
+    /// Takes the outcome of a task that has ended, and gives up the handle's hold.
+    ///
+    /// # Safety
+    /// The task is done, its value is a `T`, and the caller has the handle.
+    #[inline]
+    unsafe fn take_outcome<T>(&self, slot: &Slot) -> Outcome<T> {
+        // SAFETY: passed on to the caller.
+        let outcome = unsafe { take::<Outcome<T>>(slot.storage()) };
+        if slot.state.leave() {
+            self.free_slot(slot);
+        }
+        outcome
+    }
+}
+
+/// Awaiting a task gives its value. It is run by the pool, never by the thread that polls.
+///
+/// # Panics
+/// As [`Task::wait`]; also when it is polled again after it was ready.
+impl<T> Future for Task<T> {
+    type Output = T;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
+        if !self.is_done() && self.register(context.waker()) {
+            return Poll::Pending;
+        }
+        Poll::Ready(unwrap(self.outcome(Help::Nothing)))
+    }
+}
+
+impl<T> Task<T> {
+    /// Asks to be woken. `false` if the task has ended.
+    fn register(&mut self, waker: &Waker) -> bool {
+        let Kind::Slot { slot, home, is_awaited } = &mut self.kind else {
             return false;
         };
-        let is_revoked = worker::revoke(shared, *id);
-        if is_revoked {
-            self.kind = Kind::Ready(None);
+        // SAFETY: as in `slot`.
+        let (slot, shared) = unsafe { (slot.get(), lane::shared_of(*home)) };
+        let id = slot.id();
+        shared.wakers.keep(id, waker);
+        if !*is_awaited {
+            *is_awaited = true;
+            // SAFETY: the waiter's place is the handle's until the flag is set (slot.rs).
+            unsafe { (*slot.head.get()).waiter = WAITER_IS_WAKER };
+            with_lane(shared, Lane::rouse);
         }
-        is_revoked
+        // Before it says done: the end finds the waker. After: we see it here.
+        let is_registered = slot.state.add_waiter();
+        if !is_registered {
+            shared.wakers.remove(id);
+        }
+        is_registered
     }
 }
 
 impl<T> Drop for Task<T> {
     fn drop(&mut self) {
-        let Kind::Slot { shared, id, .. } = &self.kind else {
+        let Kind::Slot { slot, home, is_awaited } = &self.kind else {
             return;
         };
-        if shared.slots.get(id.index()).state.detach() == Detach::Mine {
-            worker::discard_outcome(shared, id.index());
+        // SAFETY: this handle is counted at the home, which keeps the pool and so the slot.
+        let (slot, shared) = unsafe { (slot.get(), lane::shared_of(*home)) };
+        if *is_awaited {
+            shared.wakers.remove(slot.id());
         }
+        if slot.state.detach() == Detach::Mine {
+            with_lane(shared, |lane| lane.discard(slot));
+        }
+        // SAFETY: the handle was counted, and is not used again.
+        unsafe { lane::let_go(*home) };
     }
 }
 

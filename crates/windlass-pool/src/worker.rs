@@ -1,328 +1,529 @@
-//! The one loop: find a task, run it, or sleep. Waiting is the same loop with an end.
+//! The one loop: find work, do it, or sleep. Waiting is the same loop with an end.
 //!
-//! A worker looks for tasks in this order: its own ring, the youngest first; its overflow; the injector; the rings of
-//! the others, the oldest first, beginning at a random one. Every [`FAIRNESS`]th time the injector comes first, so that
-//! a worker that feeds itself does not keep strangers waiting for ever.
+//! A worker looks for work in this order: high tasks; its own ring, the youngest first; the injector; the forks and the
+//! rings of the others, the oldest first, beginning at a random one; low tasks. Every [`FAIRNESS`]th time it begins at
+//! the other end, so that neither old nor low tasks wait for ever behind a worker that feeds itself. From a long ring it
+//! takes half, up to [`STEAL_MAX`]: flat work spreads in few steps; short rings are the sign of recursive work, where
+//! the oldest task is the largest and one is enough.
 //!
-//! A worker that waits for something (a task, a scope) does not stand still: it runs other tasks, [`HELP_DEPTH_MAX`]
-//! deep, and sleeps when there are none. Beyond that depth it only sleeps, so that waiting inside waiting cannot eat
-//! the stack; it does not announce itself as a sleeper then, because it could not run what it was woken for.
-//!
-//! A worker that was woken for work, but goes back to its caller because what it waited for is there, passes the wake
-//! on: the work is still lying there, and the others may all be asleep.
+//! # Waiting
+//! Who waits for something (a task, a fork, a scope) does not stand still:
+//! 1. It runs what the task in hand has put into its own ring: its descendants.
+//! 2. A worker runs anything else, but only [`HELP_DEPTH_MAX`] deep: each level costs the stack of one task. Other threads
+//!    take forks only, which belong to joins somebody waits for; a task of somebody else might keep them for hours.
+//! 3. It sleeps. Beyond that depth, and inside `isolate`, a worker does not announce itself as a sleeper, because it
+//!    could not run what it was woken for.
 
-use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
-use std::sync::OnceLock;
+use std::sync::atomic::compiler_fence;
+use std::time::{Duration, Instant};
 
-use crate::config::PoolConfig;
-use crate::injector::Injector;
-use crate::metrics::Counters;
-use crate::ring::{Ring, Steal};
-use crate::sleep::Sleep;
-use crate::slot::{BATCH_LEN, Finish, Slots, TaskId};
-use crate::sync::{Arc, AtomicBool, Condvar, Mutex, Ordering, Thread, lock, thread};
-use crate::task::{Task, put_closure};
+use crate::forks::ForkHead;
+use crate::lane::{self, Lane, Role};
+use crate::ring::Steal;
+use crate::shared::{SharedRef, flag};
+use crate::sleep::{NAP_MAX, NAP_MIN, WAKE_WORTH};
+use crate::slot::{Entered, Finish, Priority, Slot, SlotRef, WAITER_IS_WAKER};
+use crate::sync::{Ordering, park_timeout, thread};
 
-/// Tasks run inside each other's waits, at most. Each level costs the stack of one task.
-const HELP_DEPTH_MAX: u32 = 64;
+/// Tasks of others run inside each other's waits, at most. Each level costs the stack of one task.
+pub(crate) const HELP_DEPTH_MAX: u32 = 16;
 
-/// Of so many looks for a task, one begins at the injector.
+/// Of so many looks for a task, one begins at the other end.
 const FAIRNESS: u32 = 61;
 
-/// Free slots a worker keeps for itself, at most.
-const CACHE_LEN_MAX: usize = 4 * BATCH_LEN;
+/// Tasks taken from another ring at a time, at most.
+const STEAL_MAX: usize = 64;
+/// A ring shorter than this gives one task at a time.
+const FLAT_LEN: usize = 8;
 
-/// What all threads of a pool share.
-pub(crate) struct Shared {
-    pub(crate) config: PoolConfig,
-    pub(crate) slots: Slots,
-    injector: Injector,
-    pub(crate) sleep: Sleep,
-    desks: Box<[Desk]>,
-    is_stopping: AtomicBool,
-    /// Workers that have not ended.
-    alive: Mutex<usize>,
-    ended: Condvar,
+/// Looks between two readings of the clock, while searching.
+const LOOKS_PER_READING: u32 = 8;
+
+/// Something to do.
+pub(crate) enum Work {
+    /// The entry of a task.
+    Task(SlotRef),
+    /// The second half of a join, and the desk of the thread that waits for it.
+    Fork { fork: *const ForkHead, owner: u32 },
 }
 
-/// What others need of one worker.
-struct Desk {
-    ring: Ring,
-    counters: Counters,
-    /// Set when the worker starts, before it announces any sleep.
-    thread: OnceLock<Thread>,
+/// What one who waits may run meanwhile.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Help {
+    /// As the role of the thread says.
+    Usual,
+    /// Nothing at all.
+    Nothing,
 }
 
-impl Shared {
-    pub(crate) fn new(config: PoolConfig) -> Shared {
-        let desk = |_| Desk { ring: Ring::new(), counters: Counters::default(), thread: OnceLock::new() };
-        Shared {
-            slots: Slots::new(config.slot_count_max),
-            injector: Injector::new(),
-            sleep: Sleep::new(),
-            desks: (0..config.threads).map(desk).collect(),
-            is_stopping: AtomicBool::new(false),
-            alive: Mutex::new(0),
-            ended: Condvar::new(),
-            config,
-        }
-    }
-
-    pub(crate) fn metrics(&self) -> Vec<crate::WorkerMetrics> {
-        self.desks.iter().map(|desk| desk.counters.snapshot()).collect()
-    }
-
-    /// Lets no more strangers' tasks in, and has the workers end when they find nothing.
-    pub(crate) fn stop(&self) {
-        self.injector.close();
-        // ORDER: Release; pairs with the load in `is_stopping`. The word of `sleep` orders it before the last looks.
-        self.is_stopping.store(true, Ordering::Release);
-        for sleeper in self.sleep.take_all() {
-            self.unpark(sleeper);
-        }
-    }
-
-    fn is_stopping(&self) -> bool {
-        // ORDER: Acquire; pairs with the store in `stop`.
-        self.is_stopping.load(Ordering::Acquire)
-    }
-
-    /// Counts a worker in, before its thread starts.
-    pub(crate) fn count_in(&self) {
-        *lock(&self.alive) += 1;
-    }
-
-    /// Counts a worker out that has ended, or never started.
-    pub(crate) fn count_out(&self) {
-        *lock(&self.alive) -= 1;
-        self.ended.notify_all();
-    }
-
-    /// Waits until every worker has ended, or for `timeout`. Answers how many have not.
-    #[cfg(not(loom))]
-    pub(crate) fn wait_for_end(&self, timeout: Option<std::time::Duration>) -> usize {
-        let alive = lock(&self.alive);
-        let some_alive = |alive: &mut usize| *alive > 0;
-        match timeout {
-            None => *self.ended.wait_while(alive, some_alive).unwrap_or_else(|poisoned| poisoned.into_inner()),
-            Some(timeout) => {
-                let waited = self.ended.wait_timeout_while(alive, timeout, some_alive);
-                *waited.unwrap_or_else(|poisoned| poisoned.into_inner()).0
-            }
-        }
-    }
-
-    /// Models have no pools.
-    #[cfg(loom)]
-    pub(crate) fn wait_for_end(&self, _timeout: Option<std::time::Duration>) -> usize {
-        *lock(&self.alive)
-    }
-
-    fn unpark(&self, worker: usize) {
-        self.desks[worker].thread.get().expect("a worker is known before it sleeps").unpark();
-    }
-
-    /// Wakes a worker for work that this thread will not run by itself.
-    fn wake_one(&self) {
-        if let Some(sleeper) = self.sleep.notify() {
-            self.unpark(sleeper);
-        }
-    }
-
-    fn has_work(&self) -> bool {
-        !self.injector.is_empty() || self.desks.iter().any(|desk| !desk.ring.is_empty())
-    }
-}
-
-/// A worker's own things, on its own stack.
-pub(crate) struct Worker {
-    shared: Arc<Shared>,
-    index: usize,
-    /// What did not fit into the ring. Only this worker takes it; the ring is full then, so thieves have enough.
-    overflow: RefCell<VecDeque<u64>>,
-    free_slots: RefCell<Vec<u32>>,
-    help_depth: Cell<u32>,
-    turn: Cell<u32>,
-    random: Cell<u64>,
-    /// Tasks this thread is in the middle of, the innermost last.
-    #[cfg(debug_assertions)]
-    under_way: RefCell<Vec<TaskId>>,
-}
-
-thread_local! {
-    static CURRENT: Cell<*const Worker> = const { Cell::new(std::ptr::null()) };
-}
-
-/// Calls `f` with the worker that this thread is, if it is one of `shared`'s. LZ-10: a worker of another pool is a
-/// stranger here.
-fn with_worker<R>(shared: &Arc<Shared>, f: impl FnOnce(Option<&Worker>) -> R) -> R {
-    let current = CURRENT.with(Cell::get);
-    // SAFETY: the pointer is set for exactly as long as the worker lives on this thread's stack (`main`).
-    let worker = unsafe { current.as_ref() };
-    f(worker.filter(|worker| Arc::ptr_eq(&worker.shared, shared)))
-}
-
-/// Whether this thread is a worker of the pool.
-pub(crate) fn is_worker_of(shared: &Arc<Shared>) -> bool {
-    with_worker(shared, |worker| worker.is_some())
+/// What a worker knows of its own usefulness (`sleep.rs`, naps).
+struct Rest {
+    awake_since: Instant,
+    /// The nap before; nothing after a proper sleep.
+    nap: Duration,
+    /// What had been offered when it last rested.
+    offered: u64,
+    has_run: bool,
 }
 
 /// The life of a worker thread.
-pub(crate) fn main(shared: Arc<Shared>, index: usize) {
-    /// Counts the worker out however its thread ends.
-    struct CountOut(Arc<Shared>);
-    impl Drop for CountOut {
-        fn drop(&mut self) {
-            self.0.count_out();
-        }
-    }
-    let _count_out = CountOut(Arc::clone(&shared));
-    let is_first = shared.desks[index].thread.set(thread::current()).is_ok();
-    assert!(is_first, "two threads for one worker");
-    let worker = Worker {
-        index,
-        overflow: RefCell::default(),
-        free_slots: RefCell::default(),
-        help_depth: Cell::new(0),
-        turn: Cell::new(0),
-        random: Cell::new(0x9E37_79B9_7F4A_7C15 ^ (index as u64 + 1)),
-        #[cfg(debug_assertions)]
-        under_way: RefCell::default(),
-        shared,
+pub(crate) fn main(shared: &SharedRef, number: u32, is_spare: bool) {
+    let Some(lane) = lane::attach(shared, number, Role::Worker) else {
+        return;
     };
-    CURRENT.with(|current| current.set(&worker));
-    while let Some(id) = worker.next_task() {
-        worker.run(id);
+    // SAFETY: the lane is given back below, by this thread.
+    let lane = unsafe { &*lane };
+    let mut rest = Rest {
+        awake_since: Instant::now(),
+        nap: Duration::ZERO,
+        offered: shared.offered_count(),
+        has_run: false,
+    };
+    while let Some(work) = lane.next_work(&mut rest, is_spare) {
+        rest.has_run = true;
+        lane.run(work);
     }
-    CURRENT.with(|current| current.set(std::ptr::null()));
-    worker.shared.slots.give_back(worker.free_slots.borrow_mut().drain(..));
+    lane::detach(shared);
 }
 
-impl Worker {
-    fn desk(&self) -> &Desk {
-        &self.shared.desks[self.index]
-    }
-
-    /// The next task, sleeping until there is one. `None` when the pool stops and nothing is left.
-    fn next_task(&self) -> Option<TaskId> {
+impl Lane {
+    /// The next work, sleeping until there is some. `None` when this thread is to end.
+    fn next_work(&self, rest: &mut Rest, is_spare: bool) -> Option<Work> {
         loop {
-            // Read before the look: what was let in before the door was closed is found then.
+            // Read before the look: what was pushed before the pool was told to stop is found then.
             let is_stopping = self.shared.is_stopping();
-            if let Some(id) = self.find() {
-                return Some(id);
+            if is_stopping && !self.shared.is_draining() {
+                self.stop_searching();
+                return None;
             }
+            if is_spare && self.shared.blocking.retire_spare() {
+                self.stop_searching();
+                self.shared.wake_one();
+                return None;
+            }
+            if let Some(work) = self.find_near().or_else(|| self.search()) {
+                self.found();
+                return Some(work);
+            }
+            self.stop_searching();
             if is_stopping {
                 return None;
             }
-            self.sleep_unless(|| self.shared.has_work() || self.shared.is_stopping());
+            self.rest(rest);
         }
     }
 
-    /// Announce, look again, park. Answers whether somebody woke it for work.
-    fn sleep_unless(&self, is_wanted: impl Fn() -> bool) -> bool {
-        let sleep = &self.shared.sleep;
-        sleep.announce(self.index);
-        if !is_wanted() {
-            self.desk().counters.parked.add_one();
-            thread::park();
-        }
-        let was_woken = sleep.give_up(self.index);
-        if was_woken {
-            self.desk().counters.woken.add_one();
-        }
-        was_woken
-    }
-
-    fn find(&self) -> Option<TaskId> {
+    /// What is at hand, in order.
+    fn find_near(&self) -> Option<Work> {
+        let injector = &self.shared.injector;
         let turn = self.turn.get().wrapping_add(1);
         self.turn.set(turn);
-        let injected_first = if turn.is_multiple_of(FAIRNESS) { self.find_injected() } else { None };
-        let found = injected_first
-            .or_else(|| self.desk().ring.pop())
-            .or_else(|| self.overflow.borrow_mut().pop_front())
-            .or_else(|| self.find_injected())
-            .or_else(|| self.find_stolen());
-        found.map(TaskId::from_bits)
-    }
-
-    fn find_injected(&self) -> Option<u64> {
-        let (id, has_more) = self.shared.injector.take()?;
-        if has_more {
-            // One worker is woken for each notice; whoever finds more than it can run wakes the next.
-            self.shared.wake_one();
+        if turn.is_multiple_of(FAIRNESS)
+            && let Some(slot) = self.find_from_behind()
+        {
+            return Some(Work::Task(slot));
         }
-        Some(id)
+        let ring = &self.desk().ring;
+        let found = injector
+            .pop(Priority::High)
+            .or_else(|| ring.pop().map(SlotRef::from_entry))
+            .or_else(|| injector.pop(Priority::Normal));
+        if found.is_none() {
+            // Nothing of one's own is left: what was counted here may be what others wait for.
+            self.tell_tally();
+            return ring.pop().map(|entry| Work::Task(SlotRef::from_entry(entry)));
+        }
+        found.map(Work::Task)
     }
 
-    fn find_stolen(&self) -> Option<u64> {
-        let desks = &self.shared.desks;
-        let first = self.next_random() as usize % desks.len();
-        for index in (first..desks.len()).chain(0..first).filter(|index| *index != self.index) {
-            let ring = &desks[index].ring;
-            loop {
-                match ring.steal() {
-                    Steal::Got(id) => {
-                        self.desk().counters.stolen.add_one();
-                        if !ring.is_empty() {
-                            self.shared.wake_one();
-                        }
-                        return Some(id);
-                    }
-                    Steal::Empty => break,
-                    Steal::Lost => std::hint::spin_loop(),
+    fn find_from_behind(&self) -> Option<SlotRef> {
+        let injector = &self.shared.injector;
+        let oldest = || match self.desk().ring.steal() {
+            Steal::Got(entry) => Some(SlotRef::from_entry(entry)),
+            Steal::Empty | Steal::Lost => None,
+        };
+        injector.pop(Priority::Low).or_else(|| injector.pop(Priority::Normal)).or_else(oldest)
+    }
+
+    /// Looks at the others, for as long as the pool lets workers look.
+    fn search(&self) -> Option<Work> {
+        if !self.is_searching.replace(true) {
+            self.shared.sleep.begin_search();
+        }
+        let mut began = None;
+        loop {
+            for _ in 0..LOOKS_PER_READING {
+                let found = self.steal().or_else(|| self.shared.injector.pop(Priority::Low).map(Work::Task));
+                if found.is_some() {
+                    return found;
                 }
+                std::hint::spin_loop();
+                if self.shared.spin.is_zero() {
+                    return None;
+                }
+            }
+            let began = *began.get_or_insert_with(Instant::now);
+            if self.shared.is_stopping() || began.elapsed() >= self.shared.spin {
+                return None;
+            }
+        }
+    }
+
+    /// Something was found: if this was the last searcher, somebody else looks for what else there may be. A pusher that
+    /// saw a searcher woke nobody, and relies on this.
+    fn found(&self) {
+        if self.is_searching.replace(false) && self.shared.sleep.end_search() {
+            self.shared.pass_bells();
+            if self.shared.has_work() {
+                self.shared.wake_one();
+            }
+        }
+    }
+
+    fn stop_searching(&self) {
+        if self.is_searching.replace(false) {
+            self.shared.sleep.end_search();
+        }
+    }
+
+    /// Takes from others.
+    fn steal(&self) -> Option<Work> {
+        let count = self.shared.desk_count();
+        let first = (self.next_random() % u64::from(count)) as u32;
+        (first..count).chain(0..first).filter(|index| *index != self.index).find_map(|index| self.steal_from(index))
+    }
+
+    fn steal_from(&self, index: u32) -> Option<Work> {
+        let desk = self.shared.desk(index);
+        if let Some(fork) = desk.forks.steal() {
+            self.desk().counters.stolen.add(1);
+            return Some(Work::Fork { fork, owner: index });
+        }
+        for _ in 0..LOOKS_PER_READING {
+            match desk.ring.steal() {
+                Steal::Got(entry) => {
+                    self.steal_more(index);
+                    return Some(Work::Task(SlotRef::from_entry(entry)));
+                }
+                Steal::Empty => return None,
+                Steal::Lost => std::hint::spin_loop(),
             }
         }
         None
     }
 
-    /// xorshift (Marsaglia 2003): fit for choosing a victim.
-    fn next_random(&self) -> u64 {
-        let mut x = self.random.get();
-        x ^= x << 13;
-        x ^= x >> 7;
-        x ^= x << 17;
-        self.random.set(x);
-        x
+    /// Takes half of what is left in a long ring.
+    fn steal_more(&self, index: u32) {
+        let ring = &self.shared.desk(index).ring;
+        let len = ring.len();
+        let wanted = if len < FLAT_LEN { 0 } else { (len / 2).min(STEAL_MAX - 1) };
+        let steal = || match ring.steal() {
+            Steal::Got(entry) => Some(entry),
+            Steal::Empty | Steal::Lost => None,
+        };
+        let taken = self.desk().ring.push_many(std::iter::from_fn(steal).take(wanted));
+        self.desk().counters.stolen.add(taken as u64 + 1);
     }
 
-    /// Runs a task if the id still names one that has not begun.
-    fn run(&self, id: TaskId) {
-        if self.shared.slots.get(id.index()).state.claim(id) {
-            self.run_claimed(id);
+    // Rest.
+
+    fn rest(&self, rest: &mut Rest) {
+        let offered = self.shared.offered_count();
+        let was_offered = offered != rest.offered;
+        rest.offered = offered;
+        let was_worth_it = rest.awake_since.elapsed() >= WAKE_WORTH;
+        if was_offered && !was_worth_it {
+            // Found nothing: longer and longer. Found little: a short one.
+            rest.nap = if rest.has_run { NAP_MIN } else { (rest.nap * 2).clamp(NAP_MIN, NAP_MAX) };
+            self.shared.sleep.begin_nap(self.index);
+            if !self.shared.is_stopping() {
+                park_timeout(rest.nap);
+            }
+            self.shared.sleep.end_nap(self.index);
+        } else {
+            rest.nap = Duration::ZERO;
+            self.sleep_unless(|| self.shared.has_work() || self.shared.is_stopping(), None);
+        }
+        rest.has_run = false;
+        rest.awake_since = Instant::now();
+    }
+
+    /// Announce, pass the bells, look again, park (`sleep.rs`, S1 to S4).
+    fn sleep_unless(&self, is_wanted: impl Fn() -> bool, timeout: Option<Duration>) {
+        let sleep = &self.shared.sleep;
+        sleep.announce(self.index);
+        self.shared.pass_bells();
+        if !is_wanted() {
+            if self.shared.flags() & flag::WATCHED != 0 {
+                self.shared.tell_watchers();
+            }
+            self.desk().counters.parked.add(1);
+            timeout.map_or_else(thread::park, park_timeout);
+        }
+        if sleep.give_up(self.index) {
+            // Whoever woke it has counted it as a searcher.
+            self.is_searching.set(true);
+            self.desk().counters.woken.add(1);
         }
     }
 
-    fn run_claimed(&self, id: TaskId) {
+    // Running.
+
+    pub(crate) fn run(&self, work: Work) {
+        match work {
+            Work::Task(slot) => self.run_entry(slot),
+            Work::Fork { fork, owner } => self.run_fork(fork, owner),
+        }
+    }
+
+    fn run_fork(&self, fork: *const ForkHead, owner: u32) {
+        // Nobody knows how long it takes.
+        self.tell_tally();
+        self.enter_call();
+        // SAFETY: it was taken off its cell, so nobody else runs it, and its owner waits for its end.
+        let head = unsafe { &*fork };
+        // SAFETY: as above.
+        unsafe { (head.run)(fork, self) };
+        self.leave_call();
+        self.desk().counters.run.add(1);
+        if head.state.end() {
+            self.shared.desk(owner).unpark();
+        }
+    }
+
+    /// User code is about to run on this lane.
+    #[inline]
+    pub(crate) fn enter_call(&self) {
+        self.calls.set(self.calls.get() + 1);
+    }
+
+    #[inline]
+    pub(crate) fn leave_call(&self) {
+        let calls = self.calls.get() - 1;
+        self.calls.set(calls);
+        // What an outside thread pushed without ringing, because it was busy with the pool, it may now leave behind.
+        if calls == 0 && self.role == Role::Guest && !self.desk().ring.is_empty() {
+            self.ring_bell();
+        }
+    }
+
+    /// The entry of a task came out of a queue.
+    #[inline]
+    pub(crate) fn run_entry(&self, slot: SlotRef) {
+        // SAFETY: the pool outlives its lanes.
+        let slot = unsafe { slot.get() };
+        match slot.state.enter() {
+            Entered::Alone if slot.state.is_plain() && self.shared.flags() == 0 => self.run_plain(slot),
+            Entered::Alone => {
+                slot.state.claim_alone();
+                self.run_claimed(slot);
+            }
+            Entered::Shared => self.run_claimed(slot),
+            Entered::Spent => {}
+            Entered::SpentLast => self.free_slot(slot),
+        }
+    }
+
+    /// Runs a task that nobody has the handle of, and nothing is attached to: nearly all are like this.
+    #[inline]
+    fn run_plain(&self, slot: &Slot) {
+        // SAFETY: the entry gave us the slot, and nobody else knows it.
+        let head = unsafe { &*slot.head.get() };
+        let parent = head.parent;
+        self.begin_of(parent);
+        let floor = self.enter_task(slot);
+        // SAFETY: the storage holds the closure of this table, and it is ours.
+        let panic = unsafe { (head.vtable.run_alone)(slot.storage()) };
+        self.leave_task(floor);
+        self.free_slot(slot);
+        if let Some(panic) = panic {
+            self.tell_panic(panic);
+        }
+        self.count_end_of(parent);
+    }
+
+    /// Runs a claimed task on this thread, whoever it is, and sees to its end.
+    pub(crate) fn run_claimed(&self, slot: &Slot) {
+        let flags = self.shared.flags();
+        if flags & flag::CANCEL != 0 {
+            return self.cancel_claimed(slot);
+        }
+        // SAFETY: the claim made the closure ours. The table was written before the task was scheduled.
+        let head = unsafe { &*slot.head.get() };
+        self.begin_of(head.parent);
+        let span = (flags & flag::TRACE != 0).then(|| self.desk().trace.begin((head.vtable.name)()));
+        let floor = self.enter_task(slot);
+        // SAFETY: as above.
+        unsafe { (head.vtable.run)(slot.storage()) };
+        self.leave_task(floor);
+        if let Some(span) = span {
+            self.desk().trace.end(span);
+        }
+        self.end_body(slot);
+    }
+
+    /// Drops the closure of a claimed task unrun, and sees to its end.
+    pub(crate) fn cancel_claimed(&self, slot: &Slot) {
+        // SAFETY: the claim made the closure ours.
+        let head = unsafe { &*slot.head.get() };
+        // SAFETY: the storage holds the closure of this table.
+        unsafe { (head.vtable.cancel)(slot.storage()) };
+        self.end_body(slot);
+    }
+
+    #[inline]
+    fn enter_task(&self, slot: &Slot) -> u64 {
         #[cfg(debug_assertions)]
-        self.under_way.borrow_mut().push(id);
-        run_claimed(&self.shared, id);
+        self.under_way.borrow_mut().push(slot.id());
+        #[cfg(not(debug_assertions))]
+        let _ = slot;
+        self.enter_call();
+        self.floor.replace(self.desk().ring.tail())
+    }
+
+    #[inline]
+    fn leave_task(&self, floor: u64) {
+        self.floor.set(floor);
+        self.leave_call();
+        self.desk().counters.run.add(1);
+        if self.shared.flags() & flag::WATCHED != 0 {
+            self.shared.tell_watchers();
+        }
         #[cfg(debug_assertions)]
         self.under_way.borrow_mut().pop();
-        self.desk().counters.run.add_one();
     }
 
-    fn push(&self, id: TaskId) {
-        if let Err(id) = self.desk().ring.push(id.to_bits()) {
-            self.overflow.borrow_mut().push_back(id);
+    /// The closure has ended; so has the task, unless children keep it open.
+    fn end_body(&self, slot: &Slot) {
+        // ORDER: AcqRel; as in `tell_tally`.
+        if slot.state.has_children() && slot.open.fetch_sub(1, Ordering::AcqRel) != 1 {
+            return;
         }
-        if let Some(sleeper) = self.shared.sleep.notify_own() {
-            self.shared.unpark(sleeper);
+        self.complete(slot);
+    }
+
+    /// The end of a task: its outcome is there, and nothing keeps it open. The last touch of the slot.
+    pub(crate) fn complete(&self, slot: &Slot) {
+        // SAFETY: the end is ours, and the head was written before the task was scheduled.
+        let parent = unsafe { &*slot.head.get() }.parent;
+        let id = slot.id();
+        let (mut waiter, mut edges): (_, *mut Slot) = (None, std::ptr::null_mut());
+        let finish = slot.state.finish(|duties| {
+            if duties.has_edges && edges.is_null() {
+                edges = crate::continuation::close(slot);
+            }
+            // SAFETY: the waiting flag is set and the word does not say done: the waiter was written before, and is not
+            // changed before the word says done.
+            waiter = duties.has_waiter.then(|| unsafe { (*slot.head.get()).waiter });
+        });
+        match finish {
+            Finish::Handed => match waiter {
+                None => {}
+                Some(WAITER_IS_WAKER) => self.shared.wakers.wake(id),
+                Some(desk) => self.shared.desk(desk).unpark(),
+            },
+            Finish::Orphaned => self.discard(slot),
+        }
+        self.release(edges);
+        self.count_end_of(parent);
+    }
+
+    /// Drops the outcome of a task nobody waits for, tells the hook of its panic, and gives up the slot.
+    pub(crate) fn discard(&self, slot: &Slot) {
+        // SAFETY: the task has ended, and the outcome is the caller's.
+        let head = unsafe { &*slot.head.get() };
+        // SAFETY: the task has run: the storage holds the outcome of this table's closure.
+        let panic = unsafe { (head.vtable.drop_outcome)(slot.storage()) };
+        if slot.state.leave() {
+            self.free_slot(slot);
+        }
+        if let Some(panic) = panic {
+            self.tell_panic(panic);
         }
     }
 
-    /// Runs tasks, or sleeps, until `is_done`. `register` asks to be unparked when that comes, and answers `false` if it
-    /// has come already.
-    fn wait(&self, is_done: impl Fn() -> bool, register: impl Fn() -> bool) {
-        let (mut is_registered, mut was_woken) = (false, false);
+    #[cold]
+    fn tell_panic(&self, panic: Box<dyn std::any::Any + Send>) {
+        if panic.is::<crate::cancel::Cancelled>() {
+            return;
+        }
+        // A hook that panics itself is not given its own panic: there would be no end to it.
+        let _ = crate::panic::catch(|| (self.shared.config.panic_hook)(panic));
+    }
+
+    // Pushing.
+
+    /// Puts the entry of a queued task where it will be found.
+    #[inline]
+    pub(crate) fn push(&self, slot: &Slot) {
+        if self.shared.flags() & flag::DETERMINISTIC != 0 || slot.state.priority() != Priority::Normal {
+            return self.push_elsewhere(slot);
+        }
+        self.desk().ring.push(SlotRef::of(slot).to_entry());
+        self.desk().counters.offered.add(1);
+        self.announce_push();
+    }
+
+    /// Puts the entries of several queued tasks of normal priority into the ring, and shows them at once.
+    pub(crate) fn push_many(&self, slots: impl Iterator<Item = SlotRef>) {
+        if let Some(queue) = &self.shared.deterministic {
+            return slots.for_each(|slot| queue.push(slot));
+        }
+        let count = self.desk().ring.push_many(slots.map(SlotRef::to_entry));
+        self.desk().counters.offered.add(count as u64);
+        self.announce_push();
+    }
+
+    #[cold]
+    fn push_elsewhere(&self, slot: &Slot) {
+        if let Some(queue) = &self.shared.deterministic {
+            return queue.push(SlotRef::of(slot));
+        }
+        self.shared.injector.push(slot.state.priority(), std::iter::once(SlotRef::of(slot)));
+        self.desk().counters.offered.add(1);
+        if self.shared.injector.bell.ring() || self.shared.sleep.would_wake() {
+            self.shared.wake_one();
+        }
+    }
+
+    #[inline]
+    fn announce_push(&self) {
+        // The compiler must not move the look before the push; that the processor may is accepted where the thread runs
+        // its tasks itself, and ruled out by the bell where it may not.
+        compiler_fence(std::sync::atomic::Ordering::SeqCst);
+        if self.role == Role::Guest && self.calls.get() == 0 {
+            self.ring_bell();
+        } else if self.shared.sleep.would_wake() {
+            self.shared.wake_one();
+        }
+    }
+
+    #[inline]
+    fn ring_bell(&self) {
+        // Not `||` in the other order: the bell must be rung.
+        if self.desk().bell.ring() || self.shared.sleep.would_wake() {
+            self.shared.wake_one();
+        }
+    }
+
+    // Waiting.
+
+    /// Runs other work, or sleeps, until `is_done`. `register` asks to be unparked when that comes, and answers `false`
+    /// if it has come already.
+    pub(crate) fn wait(&self, help: Help, is_done: impl Fn() -> bool, register: impl Fn() -> bool) {
+        if is_done() {
+            return;
+        }
+        self.enter_call();
+        let mut is_registered = false;
+        let mut spin = Spin::new(self.shared.spin);
         while !is_done() {
-            let may_help = self.help_depth.get() < HELP_DEPTH_MAX;
-            if may_help && let Some(id) = self.find() {
-                was_woken = false;
-                self.help_depth.set(self.help_depth.get() + 1);
-                self.run(id);
-                self.help_depth.set(self.help_depth.get() - 1);
+            if help == Help::Usual && self.help() {
+                spin = Spin::new(self.shared.spin);
+                continue;
+            }
+            self.tell_tally();
+            if spin.goes_on() {
                 continue;
             }
             if !is_registered {
@@ -330,189 +531,163 @@ impl Worker {
                 // Registered or done: look once more before sleeping.
                 continue;
             }
-            if may_help {
-                was_woken = self.sleep_unless(|| is_done() || self.shared.has_work());
-            } else {
-                thread::park();
+            self.park_while_waiting(help, &is_done);
+        }
+        self.leave_call();
+        self.stop_waiting();
+    }
+
+    /// Runs other work, or sleeps, until the predicate holds. What it asks may be changed by anybody, so nobody can
+    /// promise to wake this thread: it is unparked when a task has ended, and looks by itself more and more seldom.
+    pub(crate) fn wait_until(&self, predicate: &impl Fn() -> bool) {
+        if predicate() {
+            return;
+        }
+        self.enter_call();
+        let (mut spin, mut nap) = (Spin::new(self.shared.spin), NAP_MIN);
+        while !predicate() {
+            if self.help() {
+                (spin, nap) = (Spin::new(self.shared.spin), NAP_MIN);
+                continue;
             }
-        }
-        if was_woken {
-            self.shared.wake_one();
-        }
-    }
-
-    #[cfg(debug_assertions)]
-    fn assert_not_under_way(&self, id: TaskId) {
-        let is_own = self.under_way.borrow().contains(&id);
-        assert!(!is_own, "a task waits for itself, which would never end");
-    }
-}
-
-/// Runs a claimed task on this thread, whoever it is, and hands its outcome on.
-fn run_claimed(shared: &Arc<Shared>, id: TaskId) {
-    let slot = shared.slots.get(id.index());
-    let body = slot.body.get();
-    // SAFETY: the claim made the body ours (slot.rs, table), but for `waiter`, which is not touched here. The table was
-    // written with the closure, before the task was queued.
-    let vtable = unsafe { (*body).vtable }.expect("a queued slot has a table");
-    // SAFETY: as above; the storage holds the closure of this table.
-    unsafe { (vtable.run)(&raw mut (*body).storage) };
-    let mut waiter = None;
-    let finish = slot.state.finish(|is_waiting| {
-        if is_waiting {
-            // SAFETY: the waiting flag is set and the word does not say done: the waiter has written its thread, and
-            // does not touch it before the word says done.
-            waiter = unsafe { (*body).waiter.clone() };
-        }
-    });
-    match finish {
-        // The slot may be gone from here on.
-        Finish::Handed => {
-            if let Some(waiter) = waiter {
-                waiter.unpark();
+            self.tell_tally();
+            if spin.goes_on() {
+                continue;
             }
-        }
-        Finish::Orphaned => discard_outcome(shared, id.index()),
-    }
-}
-
-/// Drops the outcome of a task nobody waits for, tells the hook of its panic, and frees the slot.
-pub(crate) fn discard_outcome(shared: &Arc<Shared>, index: u32) {
-    let body = shared.slots.get(index).body.get();
-    // SAFETY: the task has ended, and the caller is the last who knows the slot (slot.rs, table).
-    let body = unsafe { &mut *body };
-    body.waiter = None;
-    let vtable = body.vtable.expect("a used slot has a table");
-    // SAFETY: the task has run: the storage holds the outcome of this table's closure.
-    let panic = unsafe { (vtable.drop_outcome)(&raw mut body.storage) };
-    free_slot(shared, index);
-    if let Some(panic) = panic {
-        // A hook that panics itself is not given its own panic: there would be no end to it.
-        let _ = crate::panic::catch(|| (shared.config.panic_hook)(panic));
-    }
-}
-
-/// Frees a slot whose body has been emptied by the caller, the last who knows it.
-pub(crate) fn free_slot(shared: &Arc<Shared>, index: u32) {
-    shared.slots.get(index).state.free();
-    with_worker(shared, |worker| match worker {
-        None => shared.slots.give_back(std::iter::once(index)),
-        Some(worker) => {
-            let mut cache = worker.free_slots.borrow_mut();
-            cache.push(index);
-            if cache.len() > CACHE_LEN_MAX {
-                shared.slots.give_back(cache.drain(..BATCH_LEN));
+            self.rouse();
+            self.shared.add_watcher(thread::current());
+            if self.may_take_anything() {
+                self.stop_searching();
+                self.sleep_unless(|| predicate() || self.shared.has_work(), Some(nap));
+            } else if !predicate() {
+                park_timeout(nap);
             }
+            nap = (nap * 2).min(NAP_MAX);
         }
-    });
-}
-
-fn take_slot(shared: &Shared, worker: Option<&Worker>) -> Option<u32> {
-    let Some(worker) = worker else {
-        return shared.slots.take_one();
-    };
-    let mut cache = worker.free_slots.borrow_mut();
-    if cache.is_empty() {
-        shared.slots.take(BATCH_LEN, &mut cache);
+        self.leave_call();
+        self.found();
     }
-    cache.pop()
-}
 
-/// Puts a closure into a slot and queues it. Gives it back when there is no slot, or no way in.
-///
-/// # Safety
-/// Whatever the closure borrows lives until it has run or been revoked. The value may be sent between threads.
-pub(crate) unsafe fn spawn<F: FnOnce() -> T, T>(shared: &Arc<Shared>, f: F) -> Result<Task<T>, F> {
-    with_worker(shared, |worker| {
-        let Some(index) = take_slot(shared, worker) else {
-            return Err(f);
+    /// Runs one task of those left in a pool without threads. `false` if there is none.
+    pub(crate) fn run_one_left(&self) -> bool {
+        if self.make_room() {
+            return true;
+        }
+        let injector = &self.shared.injector;
+        let found = injector.pop(Priority::High).or_else(|| injector.pop(Priority::Normal)).map(Work::Task);
+        let found = found.or_else(|| self.steal()).or_else(|| injector.pop(Priority::Low).map(Work::Task));
+        found.map(|work| self.run(work)).is_some()
+    }
+
+    fn park_while_waiting(&self, help: Help, is_done: &impl Fn() -> bool) {
+        self.rouse();
+        if help == Help::Usual && self.may_take_anything() {
+            self.stop_searching();
+            self.sleep_unless(|| is_done() || self.shared.has_work(), None);
+        } else if !is_done() {
+            thread::park();
+        }
+    }
+
+    /// A worker that was woken for work, but goes back to its caller because what it waited for is there, passes the
+    /// wake on: the work is still lying there, and the others may all be asleep.
+    fn stop_waiting(&self) {
+        self.found();
+    }
+
+    /// Wakes a napper, if nobody else looks for work: this thread waits for it.
+    pub(crate) fn rouse(&self) {
+        if let Some(napper) = self.shared.sleep.rouse() {
+            self.shared.desk(napper).unpark();
+        }
+    }
+
+    /// Whether foreign tasks may be run inside the wait.
+    fn may_take_anything(&self) -> bool {
+        self.role == Role::Worker && !self.is_isolated.get() && self.help_depth.get() < HELP_DEPTH_MAX
+    }
+
+    /// Runs one piece of work inside a wait, if there is any that may be run.
+    fn help(&self) -> bool {
+        if let Some(queue) = &self.shared.deterministic {
+            return queue.pop().map(|slot| self.run_entry(slot)).is_some();
+        }
+        // Before anything is taken out of a queue: `wait_idle` sees it in the queue, or sees this.
+        let was_at_work = self.set_at_work(true);
+        let has_helped = self.help_once();
+        self.set_at_work(was_at_work);
+        has_helped
+    }
+
+    /// Says whether this thread, which is no worker, runs tasks. Answers what it said before.
+    pub(crate) fn set_at_work(&self, is_at_work: bool) -> bool {
+        if self.role == Role::Worker {
+            return false;
+        }
+        let before = self.desk().is_guest_at_work.load(Ordering::Relaxed);
+        // ORDER: Release; published by the pop that follows, and publishes the end of a task.
+        self.desk().is_guest_at_work.store(is_at_work, Ordering::Release);
+        before
+    }
+
+    fn help_once(&self) -> bool {
+        let ring = &self.desk().ring;
+        // 1. Descendants.
+        if (ring.tail().wrapping_sub(self.floor.get()) as i64) > 0
+            && let Some(entry) = ring.pop()
+        {
+            self.run_entry(SlotRef::from_entry(entry));
+            return true;
+        }
+        if self.is_isolated.get() || self.help_depth.get() >= HELP_DEPTH_MAX {
+            return false;
+        }
+        // 2. Others.
+        let found = match self.role {
+            Role::Worker => self.find_near().or_else(|| self.steal()),
+            Role::Guest => self.steal_fork(),
         };
-        let slot = shared.slots.get(index);
-        // SAFETY: the slot came off the free list, so nobody else knows it, and its body is empty.
-        let body = unsafe { &mut *slot.body.get() };
-        // SAFETY: as above.
-        body.vtable = Some(unsafe { put_closure::<F, T>(&raw mut body.storage, f) });
-        let id = slot.state.queue(index);
-        let task = Task::in_slot(Arc::clone(shared), id);
-        match worker {
-            Some(worker) => worker.push(id),
-            None => {
-                if shared.injector.inject(id.to_bits()).is_err() {
-                    // The pool stops. The closure is run where it is, so that what was promised holds.
-                    run_or_wait(shared, id);
-                } else {
-                    shared.wake_one();
-                }
-            }
-        }
-        Ok(task)
-    })
-}
-
-/// Takes back a task that has not begun, drops its closure and frees its slot. `false` if it has.
-pub(crate) fn revoke(shared: &Arc<Shared>, id: TaskId) -> bool {
-    let slot = shared.slots.get(id.index());
-    if !slot.state.claim(id) {
-        return false;
-    }
-    forget_queued(shared, id);
-    let body = slot.body.get();
-    // SAFETY: the claim made the body ours, and we hold the only handle.
-    let body = unsafe { &mut *body };
-    let vtable = body.vtable.expect("a queued slot has a table");
-    // SAFETY: the task was queued: the storage holds its closure.
-    unsafe { (vtable.drop_closure)(&raw mut body.storage) };
-    free_slot(shared, id.index());
-    true
-}
-
-/// Takes the id off this worker's ring if it is the youngest there: then it does not go stale.
-fn forget_queued(shared: &Arc<Shared>, id: TaskId) {
-    with_worker(shared, |worker| {
-        if let Some(worker) = worker {
-            worker.desk().ring.pop_if(id.to_bits());
-        }
-    });
-}
-
-/// Runs a task here if it has not begun; otherwise waits until it has ended. The caller holds its handle.
-pub(crate) fn run_or_wait(shared: &Arc<Shared>, id: TaskId) {
-    let slot = shared.slots.get(id.index());
-    with_worker(shared, |worker| {
-        #[cfg(debug_assertions)]
-        if let Some(worker) = worker {
-            worker.assert_not_under_way(id);
-        }
-        if slot.state.claim(id) {
-            forget_queued(shared, id);
-            return match worker {
-                Some(worker) => worker.run_claimed(id),
-                None => run_claimed(shared, id),
-            };
-        }
-        let register = || {
-            // SAFETY: the waiter's place is the handle's until the flag is set (slot.rs), and we set it once.
-            unsafe { (*slot.body.get()).waiter = Some(thread::current()) };
-            slot.state.add_waiter()
+        let Some(work) = found else {
+            return false;
         };
-        wait_until(worker, || slot.state.is_done(), register);
-    });
+        self.found();
+        self.help_depth.set(self.help_depth.get() + 1);
+        self.run(work);
+        self.help_depth.set(self.help_depth.get() - 1);
+        true
+    }
+
+    fn steal_fork(&self) -> Option<Work> {
+        let count = self.shared.desk_count();
+        (0..count).filter(|index| *index != self.index).find_map(|index| {
+            let fork = self.shared.desk(index).forks.steal()?;
+            Some(Work::Fork { fork, owner: index })
+        })
+    }
 }
 
-/// Waits until `is_done`, helping if this thread is a worker.
-pub(crate) fn wait_for(shared: &Arc<Shared>, is_done: impl Fn() -> bool, register: impl Fn() -> bool) {
-    with_worker(shared, |worker| wait_until(worker, is_done, register));
+/// Looking a little longer before sleeping: for as long as the pool says, by the clock.
+pub(crate) struct Spin {
+    limit: Duration,
+    began: Option<Instant>,
+    looks: u32,
 }
 
-fn wait_until(worker: Option<&Worker>, is_done: impl Fn() -> bool, register: impl Fn() -> bool) {
-    match worker {
-        Some(worker) => worker.wait(is_done, register),
-        None => {
-            if !is_done() && register() {
-                while !is_done() {
-                    thread::park();
-                }
-            }
+impl Spin {
+    pub(crate) fn new(limit: Duration) -> Spin {
+        Spin { limit, began: None, looks: 0 }
+    }
+
+    /// Whether to look once more; lets a moment pass.
+    pub(crate) fn goes_on(&mut self) -> bool {
+        self.looks += 1;
+        if self.limit.is_zero() {
+            return false;
         }
+        std::hint::spin_loop();
+        if !self.looks.is_multiple_of(LOOKS_PER_READING) {
+            return true;
+        }
+        self.began.get_or_insert_with(Instant::now).elapsed() < self.limit
     }
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Barrier, Mutex, mpsc};
 use std::time::Duration;
 
-use windlass_pool::{Pool, PoolConfig, PoolError};
+use windlass_pool::{Pool, PoolConfig, PoolError, Shutdown};
 
 fn pool_of(threads: usize) -> Pool {
     Pool::with(PoolConfig { threads, ..PoolConfig::default() }).unwrap()
@@ -290,7 +290,12 @@ fn few_slots_used_by_many_threads_mix_nothing_up() {
 fn without_a_slot_try_spawn_gives_the_closure_back_and_spawn_runs_it_here() {
     let pool = Pool::with(PoolConfig { threads: 1, slot_count_max: 1, ..PoolConfig::default() }).unwrap();
     let (go, wait) = mpsc::channel::<()>();
-    let blocker = pool.spawn(move || wait.recv().unwrap());
+    let (begun, has_begun) = mpsc::channel();
+    let blocker = pool.spawn(move || {
+        begun.send(()).unwrap();
+        wait.recv().unwrap();
+    });
+    has_begun.recv().unwrap();
 
     let refused = pool.try_spawn(|| 5).unwrap_err();
     assert_eq!(refused(), 5);
@@ -344,11 +349,11 @@ fn a_shutdown_says_what_was_left() {
     }));
     has_begun.recv().unwrap();
 
-    let report = pool.shutdown(Duration::from_millis(20));
+    let report = pool.shutdown(Shutdown::Drain, Duration::from_millis(20));
 
     assert_eq!(report.left, 1);
     go.send(()).unwrap();
-    assert_eq!(pool_of(3).shutdown(Duration::from_secs(20)).ended, 3);
+    assert_eq!(pool_of(3).shutdown(Shutdown::Drain, Duration::from_secs(20)).ended, 3);
 }
 
 #[test]

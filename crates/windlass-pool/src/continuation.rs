@@ -1,0 +1,399 @@
+//! Prepared tasks, and the order between tasks: `continue_with` and `finish_with`.
+//!
+//! A prepared task has its slot and its closure, but no place in a queue yet: before it is scheduled it can be tied to
+//! others. Both ties are counts.
+//!
+//! - *Continue with*: the successor counts what it waits for in `blocked`: its predecessors, and one for its builder.
+//!   Each predecessor has an *edge* to it, on a list in its slot. The end of the predecessor takes the list and counts
+//!   down every successor on it; `schedule` counts down the builder's. Whoever brings it to zero queues the successor.
+//! - *Finish with*: the parent counts its children in `open`, and one for itself. The end of a child, and the end of the
+//!   parent's own closure, count it down; whoever brings it to zero completes the parent.
+//!
+//! Edges are slots themselves, taken from where all slots come from: nothing is allocated.
+//!
+//! # Nothing comes too late
+//! The list ends in [`CLOSED`] once its task has ended. Who attaches an edge to a task that others run already pushes
+//! it, and then sets the *edges* flag by an exchange that fails if the word says done:
+//!
+//! | attacher | | end | |
+//! |---|---|---|---|
+//! | A1 | push the edge; if the list is closed, release the successor | E1 | read the word; if *edges*: close the list, and keep it |
+//! | A2 | set *edges*, unless done | E2 | exchange the word for done, if it has not changed |
+//! | A3 | if it was done: close the list, and release what was on it | E3 | release what was on the list |
+//!
+//! If A2 comes before E2 in the order of the word, then E2 fails or E1 has seen the flag: the end closes the list after
+//! A1. If E2 comes first, A2 fails, and A3 closes the list. The exchange that closes the list gives every edge to one of
+//! them. The same flag protocol, with a count instead of a list, ties children to a parent that runs already.
+//!
+//! While a builder has the only handle of a parent, it counts children in plain memory: `open` begins with
+//! [`BUILDING`] and is lowered to what is right when the parent is scheduled, so that children which end meanwhile cannot
+//! bring it to zero.
+//!
+//! The loom models are `loom_tests/continuation.rs`; their controls skip A3, and count the child after the flag.
+
+use std::cell::Cell;
+use std::fmt;
+use std::marker::PhantomData;
+use std::ptr;
+
+use crate::cancel::CancelToken;
+use crate::error::AlreadyDone;
+use crate::lane::{self, Home, Lane, with_lane};
+use crate::slot::{Priority, Slot, SlotRef};
+use crate::sync::{AtomicPtr, AtomicU32, Ordering};
+use crate::task::{Task, put, take};
+
+/// What a list holds when its task has ended.
+const CLOSED: *mut Slot = ptr::without_provenance_mut(1);
+
+/// What `open` begins with while children are counted beside it.
+const BUILDING: u32 = 1 << 31;
+
+/// Adds an edge to a list. `false` if the list is closed.
+pub(crate) fn push_edge(list: &AtomicPtr<Slot>, edge: &Slot) -> bool {
+    // ORDER: Relaxed; a guess for the exchange, and `CLOSED` publishes nothing here: see `release`.
+    let mut first = list.load(Ordering::Relaxed);
+    loop {
+        if first == CLOSED {
+            // ORDER: Acquire; pairs with `close`: what the task has done is there for the successor.
+            list.load(Ordering::Acquire);
+            return false;
+        }
+        // ORDER: Relaxed; published by the exchange.
+        edge.after.store(first, Ordering::Relaxed);
+        let edge = ptr::from_ref(edge).cast_mut();
+        // ORDER: Release; pairs with `close`. Publishes the edge.
+        match list.compare_exchange_weak(first, edge, Ordering::Release, Ordering::Relaxed) {
+            Ok(_) => return true,
+            Err(now) => first = now,
+        }
+    }
+}
+
+/// Closes the list of a task that has ended, and answers what was on it.
+pub(crate) fn close(slot: &Slot) -> *mut Slot {
+    // ORDER: AcqRel; takes the edges, and shows those who come later that the task has ended.
+    let list = slot.after.swap(CLOSED, Ordering::AcqRel);
+    if list == CLOSED { ptr::null_mut() } else { list }
+}
+
+/// Ties a child to a parent that may run already. `false` if it has ended. See the module's table.
+pub(crate) fn open_for_child(parent: &Slot) -> bool {
+    // ORDER: Relaxed; the flag publishes it.
+    parent.open.fetch_add(1, Ordering::Relaxed);
+    if parent.state.add_children() {
+        return true;
+    }
+    parent.open.fetch_sub(1, Ordering::Relaxed);
+    false
+}
+
+/// One predecessor, or the builder, less. Answers whether it was the last.
+pub(crate) fn unblock_once(blocked: &AtomicU32) -> bool {
+    // ORDER: AcqRel; the successor sees what every predecessor has done.
+    blocked.fetch_sub(1, Ordering::AcqRel) == 1
+}
+
+/// What an edge leads to.
+#[derive(Clone, Copy)]
+enum Edge {
+    /// A successor, counted in its `blocked`.
+    Successor(*const Slot),
+    /// A further parent, counted in its `open`.
+    Parent(*const Slot),
+}
+
+impl Lane {
+    /// Releases everything on a list that was closed. The first attached comes first: it is pushed last, and a ring gives
+    /// the youngest.
+    pub(crate) fn release(&self, mut list: *mut Slot) {
+        while !list.is_null() {
+            // SAFETY: `close` gave us the list, and edges are slots of this pool.
+            let edge = unsafe { &*list };
+            // ORDER: Relaxed; acquired by `close`.
+            list = edge.after.load(Ordering::Relaxed);
+            // SAFETY: `take_edge` put it there, and nobody else reads it.
+            let target = unsafe { take::<Edge>(edge.storage()) };
+            self.free_slot(edge);
+            self.follow(target);
+        }
+    }
+
+    fn follow(&self, target: Edge) {
+        match target {
+            // SAFETY: a slot with predecessors is held by them (its entry's hold).
+            Edge::Successor(slot) => self.unblock(unsafe { &*slot }),
+            Edge::Parent(parent) => self.count_end_of(parent),
+        }
+    }
+
+    /// One predecessor, or the builder, less: the last one queues the task.
+    fn unblock(&self, slot: &Slot) {
+        if unblock_once(&slot.blocked) {
+            slot.state.unblock();
+            self.push(slot);
+        }
+    }
+
+    /// A slot, running queued tasks while there is none.
+    pub(crate) fn take_slot_or_work(&self) -> SlotRef {
+        loop {
+            if let Some(slot) = self.take_slot() {
+                return slot;
+            }
+            assert!(
+                self.make_room(),
+                "all {} slots of the pool are taken, and none of their tasks can be run here: raise slot_count_max, or \
+                 wait for tasks before preparing more",
+                self.shared.config.slot_count_max
+            );
+        }
+    }
+
+    /// A slot that is an edge.
+    fn take_edge(&self, target: Edge) -> &Slot {
+        let slot = self.take_slot_or_work();
+        // SAFETY: the pool outlives its lanes, and so does the reference.
+        let slot = unsafe { slot.get() };
+        // SAFETY: the slot was free: nobody else knows it.
+        unsafe { put(slot.storage(), target) };
+        slot
+    }
+}
+
+/// What other tasks can be tied to: a [`Prepared`] task or a [`Task`].
+pub trait Tie: sealed::Tie {}
+
+impl<T> Tie for Prepared<T> {}
+impl<T> Tie for Task<T> {}
+
+mod sealed {
+    use crate::slot::Slot;
+
+    pub trait Tie {
+        /// Adds an edge to a successor or a further parent. `false` if the task has ended.
+        #[expect(private_interfaces, reason = "the trait is sealed: nobody outside can name the method")]
+        fn add_edge(&self, edge: &Slot) -> bool;
+        /// Counts a child in. `None` if the task has ended, or has none of the slots.
+        #[expect(private_interfaces, reason = "as above")]
+        fn open_for_child(&self) -> Option<*const Slot>;
+    }
+}
+
+impl<T> sealed::Tie for Prepared<T> {
+    #[expect(private_interfaces, reason = "the trait is sealed")]
+    fn add_edge(&self, edge: &Slot) -> bool {
+        self.slot().state.set_edges();
+        push_edge(&self.slot().after, edge)
+    }
+
+    #[expect(private_interfaces, reason = "the trait is sealed")]
+    fn open_for_child(&self) -> Option<*const Slot> {
+        let count = self.children.get();
+        if count == 0 {
+            // ORDER: Relaxed; published with the child, or the parent.
+            self.slot().open.store(BUILDING, Ordering::Relaxed);
+            self.slot().state.set_children();
+        }
+        assert!(count + 1 < BUILDING, "a task can be kept open by 2³¹ − 1 others at most");
+        self.children.set(count + 1);
+        Some(self.slot.as_ptr())
+    }
+}
+
+impl<T> sealed::Tie for Task<T> {
+    #[expect(private_interfaces, reason = "the trait is sealed")]
+    fn add_edge(&self, edge: &Slot) -> bool {
+        let Some((slot, shared)) = self.slot() else {
+            return false;
+        };
+        if !push_edge(&slot.after, edge) {
+            return false;
+        }
+        if !slot.state.add_edges() {
+            let list = close(slot);
+            with_lane(shared, |lane| lane.release(list));
+        }
+        true
+    }
+
+    #[expect(private_interfaces, reason = "the trait is sealed")]
+    fn open_for_child(&self) -> Option<*const Slot> {
+        let (slot, _) = self.slot()?;
+        open_for_child(slot).then_some(ptr::from_ref(slot))
+    }
+}
+
+/// A task that is not scheduled yet: it has its place and its closure, and can be tied to others.
+///
+/// Made by [`Pool::prepare`](crate::Pool::prepare). Dropping it drops the closure unrun; what was tied to it goes on, as
+/// if it had been cancelled.
+#[must_use = "a prepared task runs only when it is scheduled"]
+pub struct Prepared<T> {
+    slot: SlotRef,
+    home: *const Home,
+    /// Children counted beside `open`, which says [`BUILDING`] if there are any.
+    children: Cell<u32>,
+    /// It has predecessors.
+    is_blocked: Cell<bool>,
+    /// It has a parent.
+    has_parent: Cell<bool>,
+    of: PhantomData<fn() -> T>,
+}
+
+// SAFETY: as for `Task`; what is counted in cells goes with the handle.
+unsafe impl<T: Send> Send for Prepared<T> {}
+
+impl<T> fmt::Debug for Prepared<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Prepared")
+    }
+}
+
+impl<T> Prepared<T> {
+    pub(crate) fn new(slot: SlotRef, home: *const Home) -> Prepared<T> {
+        Prepared {
+            slot,
+            home,
+            children: Cell::new(0),
+            is_blocked: Cell::new(false),
+            has_parent: Cell::new(false),
+            of: PhantomData,
+        }
+    }
+
+    fn slot(&self) -> &Slot {
+        // SAFETY: this handle is counted at the home, which keeps the pool and so the slot.
+        unsafe { self.slot.get() }
+    }
+
+    fn with_lane<R>(&self, f: impl FnOnce(&Lane) -> R) -> R {
+        // SAFETY: as above.
+        with_lane(unsafe { lane::shared_of(self.home) }, f)
+    }
+
+    /// Has `next` run after this task has ended, however it ended. Any number of tasks may follow one, and one may
+    /// follow any number: it runs after the last of them. Those that follow one task are begun in the order in which
+    /// they were tied, on the thread where it ended; other threads may take them in any order.
+    pub fn continue_with<U>(&self, next: &Prepared<U>) {
+        next.follow(self);
+    }
+
+    /// Keeps `parent` open: it has ended only when this task has ended, too. A parent may have any number of children, a
+    /// child any number of parents, and children children of their own; each may run before, while or after the closure
+    /// of its parent runs.
+    ///
+    /// # Errors
+    /// [`AlreadyDone`] when the parent has ended: nothing is tied.
+    pub fn finish_with(&self, parent: &impl Tie) -> Result<(), AlreadyDone> {
+        let parent = parent.open_for_child().ok_or(AlreadyDone)?;
+        if !self.has_parent.replace(true) {
+            // SAFETY: the task is not scheduled: its head is its builder's.
+            unsafe { (*self.slot().head.get()).parent = parent };
+            return Ok(());
+        }
+        let edge = self.with_lane(|lane| ptr::from_ref(lane.take_edge(Edge::Parent(parent))));
+        // SAFETY: a slot of this pool, just taken.
+        let is_added = sealed::Tie::add_edge(self, unsafe { &*edge });
+        debug_assert!(is_added, "the list of a task that is not scheduled is open");
+        Ok(())
+    }
+
+    /// Has this task run after `before` has ended.
+    pub(crate) fn follow(&self, before: &impl Tie) {
+        // ORDER: Relaxed; published with the edge.
+        if self.is_blocked.replace(true) {
+            self.slot().blocked.fetch_add(1, Ordering::Relaxed);
+        } else {
+            self.slot().blocked.store(2, Ordering::Relaxed);
+        }
+        self.with_lane(|lane| {
+            let edge = lane.take_edge(Edge::Successor(self.slot.as_ptr()));
+            if !before.add_edge(edge) {
+                lane.free_slot(edge);
+                let was_last = unblock_once(&self.slot().blocked);
+                debug_assert!(!was_last, "the builder counts, too");
+            }
+        });
+    }
+
+    /// Queues the task, to run as soon as what it follows has ended, and answers its handle.
+    pub fn schedule(self) -> Task<T> {
+        self.enqueue(true);
+        let task = Task::in_slot(self.slot, self.home);
+        // The handle goes on as the task's.
+        std::mem::forget(self);
+        task
+    }
+
+    /// Queues the task, to run as soon as what it follows has ended; nobody will ask for its result. Costs less than
+    /// scheduling it and dropping the handle.
+    pub fn schedule_detached(self) {
+        self.enqueue(false);
+        // SAFETY: the handle was counted, and is not used again.
+        unsafe { lane::let_go(self.home) };
+        std::mem::forget(self);
+    }
+
+    #[inline]
+    fn enqueue(&self, keep_handle: bool) {
+        // SAFETY: the home is counted: it keeps the pool while this runs, also when the task ends at once.
+        let shared = unsafe { lane::shared_of(self.home) };
+        let slot = self.slot();
+        self.close_open_count(slot);
+        let is_blocked = self.is_blocked.get();
+        slot.state.schedule(is_blocked, keep_handle);
+        with_lane(shared, |lane| if is_blocked { lane.unblock(slot) } else { lane.push(slot) });
+    }
+
+    /// From now on `open` says what is true: the children, and the task itself.
+    fn close_open_count(&self, slot: &Slot) {
+        let children = self.children.get();
+        if children > 0 {
+            // ORDER: AcqRel; with the counts of children that have ended. It cannot come to zero: the task counts.
+            slot.open.fetch_sub(BUILDING - (children + 1), Ordering::AcqRel);
+        }
+    }
+
+    /// Has a worker's look at it come sooner or later than at others.
+    pub fn set_priority(&self, priority: Priority) {
+        self.slot().state.set_priority(priority);
+    }
+}
+
+impl<T> Drop for Prepared<T> {
+    fn drop(&mut self) {
+        let slot = self.slot();
+        self.close_open_count(slot);
+        let is_blocked = self.is_blocked.get();
+        slot.state.abandon(is_blocked);
+        self.with_lane(|lane| {
+            lane.cancel_claimed(slot);
+            // Predecessors that have not ended know the slot: the last of them, or we, queue the entry that frees it.
+            if is_blocked {
+                lane.unblock(slot);
+            }
+            lane.tell_tally();
+        });
+        // SAFETY: the handle was counted, and is not used again.
+        unsafe { lane::let_go(self.home) };
+    }
+}
+
+impl<T> Task<T> {
+    /// Has `next` run after this task has ended, however it ended; at once if it has ended already. See
+    /// [`Prepared::continue_with`].
+    pub fn continue_with<U>(&self, next: &Prepared<U>) {
+        next.follow(self);
+    }
+}
+
+/// How a task is to be treated: for [`Pool::prepare_with`](crate::Pool::prepare_with).
+#[derive(Debug, Clone, Default)]
+pub struct TaskOptions {
+    /// When a worker looks at it. Default: normal. Tasks of the other two go through one queue for each, which costs
+    /// some ten nanoseconds more.
+    pub priority: Priority,
+    /// The task does not run if this is cancelled before it begins.
+    pub cancel: Option<CancelToken>,
+}

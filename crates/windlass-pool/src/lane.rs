@@ -1,0 +1,561 @@
+//! A thread's own place in a pool.
+//!
+//! Every thread that uses a pool has a [`Lane`]: its forks, its free slots, its counts, in memory that only it touches.
+//! What others look at is on its desk (`shared.rs`). Workers have one from the start; any other thread is given one when
+//! it first uses the pool, keeps it in thread-local storage, and gives it back when it ends. So two threads never act as
+//! the owner of one ring, and a worker of one pool is an outside thread to another.
+//!
+//! # Counting handles without an exchange
+//! A handle must keep the pool's memory, but a shared count for each task would cost more than the task. So handles
+//! count on their [`Home`], one for each lane: those dropped by the thread that made them in plain memory, those dropped
+//! elsewhere by one exchange. `away` begins at [`ATTACHED`] and is lowered by each drop elsewhere. When the lane goes, it
+//! lowers `away` by `ATTACHED` less the handles that were made and not dropped here: what remains is the number of
+//! handles still alive. Whoever brings it to zero frees the home, and with it its share of the pool.
+
+use std::cell::{Cell, RefCell};
+use std::ptr;
+
+use crate::forks::{FORKS_MAX, ForkHead, SHOWN_MAX};
+use crate::shared::{Desk, SharedRef};
+use crate::slot::{BATCH_LEN, Slot, SlotRef};
+use crate::sync::{Arc, AtomicI64, Ordering, thread};
+
+/// Free slots a thread keeps for itself, at most.
+const FREE_MAX: usize = 4 * BATCH_LEN;
+
+/// What a home's count begins with.
+const ATTACHED: i64 = 1 << 40;
+
+/// Where the handles of one lane are counted; keeps the pool's memory.
+pub(crate) struct Home {
+    pub(crate) shared: SharedRef,
+    /// Only for loom and tests: [`Home::drop_elsewhere`] and [`Home::detach`] say what to do about it.
+    away: AwayCount,
+}
+
+/// The shared part of a home's count.
+pub(crate) struct AwayCount(AtomicI64);
+
+impl AwayCount {
+    pub(crate) fn new() -> AwayCount {
+        AwayCount(AtomicI64::new(ATTACHED))
+    }
+
+    /// A handle was dropped on another thread, or after the lane has gone. Answers whether it was the last.
+    #[must_use]
+    pub(crate) fn drop_elsewhere(&self) -> bool {
+        // ORDER: AcqRel; the last one frees what all others have used.
+        self.0.fetch_sub(1, Ordering::AcqRel) == 1
+    }
+
+    /// The lane goes, with so many handles made and not dropped on it. Answers whether none is left.
+    #[must_use]
+    pub(crate) fn detach(&self, held: i64) -> bool {
+        let change = ATTACHED - held;
+        // ORDER: AcqRel; as above.
+        self.0.fetch_sub(change, Ordering::AcqRel) == change
+    }
+}
+
+/// Gives one handle back to its home.
+///
+/// # Safety
+/// The handle was made by [`Lane::hold`], and is not used again.
+#[inline]
+pub(crate) unsafe fn let_go(home: *const Home) {
+    let current = CURRENT.get();
+    // SAFETY: the current lane lives as long as the pointer is set.
+    if let Some(lane) = unsafe { current.as_ref() }
+        && ptr::eq(lane.home, home)
+    {
+        lane.held.set(lane.held.get() - 1);
+        return;
+    }
+    // SAFETY: this handle was counted, so the home is alive.
+    if unsafe { &*home }.away.drop_elsewhere() {
+        // SAFETY: made by `Box::into_raw` in `Lane::new`, and we brought the count to zero.
+        drop(unsafe { Box::from_raw(home.cast_mut()) });
+    }
+}
+
+/// Whether forks come fast or slowly: see `forks.rs`, rule 2.
+#[derive(Debug)]
+pub(crate) struct Pace {
+    since: Cell<std::time::Instant>,
+    count: Cell<u32>,
+    is_fast: Cell<bool>,
+}
+
+/// Forks that are looked at together.
+const PACE_WINDOW: u32 = 32;
+/// What a fork may take for them to come fast.
+const PACE_FAST: std::time::Duration = std::time::Duration::from_nanos(300);
+
+impl Pace {
+    fn new() -> Pace {
+        Pace { since: Cell::new(std::time::Instant::now()), count: Cell::new(0), is_fast: Cell::new(false) }
+    }
+
+    /// Another fork; answers whether they come fast.
+    pub(crate) fn step(&self) -> bool {
+        let count = self.count.get() + 1;
+        self.count.set(count);
+        if count >= PACE_WINDOW {
+            self.look(PACE_WINDOW);
+        }
+        self.is_fast.get()
+    }
+
+    /// An outermost fork: what came before may have been long ago.
+    pub(crate) fn look_again(&self) {
+        if self.is_fast.get() {
+            self.look(self.count.get() + 1);
+        }
+    }
+
+    fn look(&self, count: u32) {
+        let now = std::time::Instant::now();
+        let is_fast = now.duration_since(self.since.get()) < PACE_FAST * PACE_WINDOW;
+        if !is_fast || count >= PACE_WINDOW {
+            self.is_fast.set(is_fast);
+            self.since.set(now);
+            self.count.set(0);
+        }
+    }
+}
+
+/// The forks of the joins this thread is in the middle of (`forks.rs`).
+pub(crate) struct ForkStack {
+    stack: Box<[Cell<*const ForkHead>; FORKS_MAX]>,
+    /// How many there are.
+    pub(crate) len: Cell<usize>,
+    /// Of these, how many were shown; the oldest ones.
+    pub(crate) shown: Cell<usize>,
+    pub(crate) pace: Pace,
+}
+
+impl ForkStack {
+    fn new() -> ForkStack {
+        let stack = Box::new([const { Cell::new(ptr::null()) }; FORKS_MAX]);
+        ForkStack { stack, len: Cell::new(0), shown: Cell::new(0), pace: Pace::new() }
+    }
+
+    /// Adds a fork, or says that there is no room. Answers its place.
+    #[inline(always)]
+    pub(crate) fn push(&self, fork: *const ForkHead) -> Option<usize> {
+        let place = self.len.get();
+        self.stack.get(place)?.set(fork);
+        self.len.set(place + 1);
+        Some(place)
+    }
+
+    pub(crate) fn at(&self, place: usize) -> *const ForkHead {
+        self.stack[place].get()
+    }
+}
+
+/// Free slots of one thread.
+struct FreeSlots {
+    slots: Box<[Cell<SlotRef>; FREE_MAX]>,
+    len: Cell<usize>,
+}
+
+/// How many tasks of one group have ended here and were not yet counted there.
+#[derive(Debug)]
+struct Tally {
+    parent: Cell<*const Slot>,
+    count: Cell<u32>,
+}
+
+/// Where a lane's tasks come from, when it waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// A thread of the pool.
+    Worker,
+    /// Any other thread.
+    Guest,
+}
+
+/// A thread's own place in a pool. Lent by [`Pool::attach`](crate::Pool::attach): what is done through it needs not ask
+/// which thread it is on.
+pub struct Lane {
+    pub(crate) shared: SharedRef,
+    /// On which desk; the pool keeps it.
+    desk: *const Desk,
+    pub(crate) index: u32,
+    pub(crate) role: Role,
+    pub(crate) forks: ForkStack,
+    free: FreeSlots,
+    tally: Tally,
+    home: *const Home,
+    /// Handles made here, less those dropped here.
+    held: Cell<i64>,
+    /// Tasks of others run inside each other's waits.
+    pub(crate) help_depth: Cell<u32>,
+    /// Entries of the own ring from this count on were put there by the task in hand, or for it.
+    pub(crate) floor: Cell<u64>,
+    /// Inside `isolate`: what lies below the floor, or elsewhere, is not touched.
+    pub(crate) is_isolated: Cell<bool>,
+    /// User code that is on the stack and was called through this lane.
+    pub(crate) calls: Cell<u32>,
+    pub(crate) turn: Cell<u32>,
+    /// Counted as a searcher (`sleep.rs`).
+    pub(crate) is_searching: Cell<bool>,
+    random: Cell<u64>,
+    /// Tasks this thread is in the middle of, the innermost last.
+    #[cfg(debug_assertions)]
+    pub(crate) under_way: RefCell<Vec<crate::slot::TaskId>>,
+}
+
+impl std::fmt::Debug for Lane {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Lane").field("index", &self.index).field("role", &self.role).finish_non_exhaustive()
+    }
+}
+
+thread_local! {
+    /// The lane used last on this thread, or null.
+    static CURRENT: Cell<*const Lane> = const { Cell::new(ptr::null()) };
+    /// All lanes of this thread; given back when it ends.
+    static LANES: RefCell<Lanes> = const { RefCell::new(Lanes(Vec::new())) };
+}
+
+struct Lanes(Vec<*const Lane>);
+
+impl Drop for Lanes {
+    fn drop(&mut self) {
+        CURRENT.set(ptr::null());
+        for lane in self.0.drain(..) {
+            // SAFETY: made by `Box::into_raw` in `attach`, and nothing on this thread uses it any more.
+            drop(unsafe { Box::from_raw(lane.cast_mut()) });
+        }
+    }
+}
+
+/// Calls `f` with this thread's lane in the pool.
+#[inline(always)]
+pub(crate) fn with_lane<R>(shared: &SharedRef, f: impl FnOnce(&Lane) -> R) -> R {
+    let current = CURRENT.get();
+    // SAFETY: the pointer is set only while the lane lives.
+    if let Some(lane) = unsafe { current.as_ref() }
+        && ptr::eq(Arc::as_ptr(&lane.shared), Arc::as_ptr(shared))
+    {
+        return f(lane);
+    }
+    with_other_lane(shared, f)
+}
+
+#[cold]
+fn with_other_lane<R>(shared: &SharedRef, f: impl FnOnce(&Lane) -> R) -> R {
+    match switch_to(shared) {
+        // SAFETY: as above; lanes are given back when the thread ends, or when nothing on the stack uses them.
+        Some(lane) => f(unsafe { &*lane }),
+        // The thread is ending, and its storage has gone: a lane for this one call.
+        None => f(&Lane::new(Arc::clone(shared), shared.take_desk(), Role::Guest)),
+    }
+}
+
+/// This thread's lane in the pool becomes the current one; it is made if need be. `None` if the thread is ending.
+fn switch_to(shared: &SharedRef) -> Option<*const Lane> {
+    let found = find_lane(shared)?;
+    let lane = match found {
+        Some(lane) => lane,
+        None => attach(shared, shared.take_desk(), Role::Guest)?,
+    };
+    CURRENT.set(lane);
+    Some(lane)
+}
+
+fn find_lane(shared: &SharedRef) -> Option<Option<*const Lane>> {
+    let is_here = |lane: &&*const Lane| {
+        // SAFETY: a listed lane lives.
+        ptr::eq(Arc::as_ptr(&unsafe { &***lane }.shared), Arc::as_ptr(shared))
+    };
+    LANES.try_with(|lanes| lanes.borrow().0.iter().find(is_here).copied()).ok()
+}
+
+/// Makes a lane for this thread and lists it. `None` if the thread is ending.
+pub(crate) fn attach(shared: &SharedRef, desk: u32, role: Role) -> Option<*const Lane> {
+    // What is left of pools that have gone is given back first: they need their memory for nothing.
+    give_back_where(|lane| lane.shared.has_ended())?;
+    let lane: *const Lane = Box::into_raw(Box::new(Lane::new(Arc::clone(shared), desk, role)));
+    LANES.try_with(|lanes| lanes.borrow_mut().0.push(lane)).ok()?;
+    CURRENT.set(lane);
+    Some(lane)
+}
+
+/// Gives back this thread's lane in the pool, unless something on the stack still uses it.
+pub(crate) fn detach(shared: &SharedRef) {
+    // If the thread is ending, its lanes have gone already.
+    let _ = give_back_where(|lane| ptr::eq(Arc::as_ptr(&lane.shared), Arc::as_ptr(shared)));
+}
+
+fn give_back_where(is_wanted: impl Fn(&Lane) -> bool) -> Option<()> {
+    let is_over = |lane: &*const Lane| {
+        // SAFETY: a listed lane lives.
+        let lane = unsafe { &**lane };
+        is_wanted(lane) && lane.calls.get() == 0 && lane.forks.len.get() == 0
+    };
+    let over: Vec<_> = LANES.try_with(|lanes| lanes.borrow_mut().0.extract_if(.., |lane| is_over(lane)).collect()).ok()?;
+    for lane in over {
+        if ptr::eq(CURRENT.get(), lane) {
+            CURRENT.set(ptr::null());
+        }
+        // SAFETY: made by `Box::into_raw` in `attach`, taken off the list, and not in use.
+        drop(unsafe { Box::from_raw(lane.cast_mut()) });
+    }
+    Some(())
+}
+
+/// Whether this thread is a worker of the pool.
+pub(crate) fn is_worker_of(shared: &SharedRef) -> bool {
+    // SAFETY: a listed lane lives.
+    let is_worker = |lane: *const Lane| unsafe { &*lane }.role == Role::Worker;
+    find_lane(shared).flatten().is_some_and(is_worker)
+}
+
+/// Whether this thread is inside a task of the pool.
+pub(crate) fn is_in_task_of(shared: &SharedRef) -> bool {
+    // SAFETY: a listed lane lives.
+    let Some(lane) = find_lane(shared).flatten().map(|lane| unsafe { &*lane }) else {
+        return false;
+    };
+    match lane.role {
+        Role::Worker => lane.calls.get() > 0,
+        Role::Guest => lane.desk().is_guest_at_work.load(Ordering::Relaxed),
+    }
+}
+
+/// Calls `f` with the lane in which this thread runs a task just now, if it does.
+pub(crate) fn with_current<R>(f: impl FnOnce(Option<&Lane>) -> R) -> R {
+    let current = CURRENT.get();
+    // SAFETY: the pointer is set only while the lane lives.
+    f(unsafe { current.as_ref() })
+}
+
+impl Lane {
+    fn new(shared: SharedRef, index: u32, role: Role) -> Lane {
+        let desk = shared.desk(index);
+        desk.give_to(Some(thread::current()));
+        let home = Home { shared: Arc::clone(&shared), away: AwayCount::new() };
+        Lane {
+            desk,
+            index,
+            role,
+            forks: ForkStack::new(),
+            free: FreeSlots {
+                slots: Box::new([const { Cell::new(SlotRef::NONE) }; FREE_MAX]),
+                len: Cell::new(0),
+            },
+            tally: Tally { parent: Cell::new(ptr::null()), count: Cell::new(0) },
+            home: Box::into_raw(Box::new(home)),
+            held: Cell::new(0),
+            help_depth: Cell::new(0),
+            floor: Cell::new(desk.ring.tail()),
+            is_isolated: Cell::new(false),
+            calls: Cell::new(0),
+            turn: Cell::new(0),
+            is_searching: Cell::new(false),
+            random: Cell::new(0x9E37_79B9_7F4A_7C15 ^ (u64::from(index) + 1)),
+            #[cfg(debug_assertions)]
+            under_way: RefCell::default(),
+            shared,
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn desk(&self) -> &Desk {
+        // SAFETY: desks live as long as the pool, which `shared` keeps.
+        unsafe { &*self.desk }
+    }
+
+    // Handles.
+
+    /// Counts a handle in, and answers where it is counted.
+    #[inline]
+    pub(crate) fn hold(&self) -> *const Home {
+        self.held.set(self.held.get() + 1);
+        self.home
+    }
+
+    // Slots.
+
+    #[inline]
+    pub(crate) fn take_slot(&self) -> Option<SlotRef> {
+        let len = self.free.len.get();
+        if len == 0 {
+            return self.fetch_slots();
+        }
+        self.free.len.set(len - 1);
+        // SAFETY: `len` was at least one, and at most `FREE_MAX`.
+        Some(unsafe { self.free.slots.get_unchecked(len - 1) }.get())
+    }
+
+    #[cold]
+    fn fetch_slots(&self) -> Option<SlotRef> {
+        let mut len = 0;
+        self.shared.slots.take(BATCH_LEN, |slot| {
+            self.free.slots[len].set(slot);
+            len += 1;
+        });
+        self.free.len.set(len.checked_sub(1)?);
+        Some(self.free.slots[len - 1].get())
+    }
+
+    /// Frees a slot whose body has been emptied, and which nobody else holds.
+    #[inline]
+    pub(crate) fn free_slot(&self, slot: &Slot) {
+        slot.state.free();
+        let len = self.free.len.get();
+        if len == FREE_MAX {
+            return self.return_slots(slot);
+        }
+        // SAFETY: `len` is less than `FREE_MAX`.
+        unsafe { self.free.slots.get_unchecked(len) }.set(SlotRef::of(slot));
+        self.free.len.set(len + 1);
+    }
+
+    /// Sees to it that the next slot can be had, running queued tasks if need be.
+    ///
+    /// # Panics
+    /// When there is none and nothing is queued here.
+    pub(crate) fn ensure_slot(&self) {
+        let slot = self.take_slot_or_work();
+        let len = self.free.len.get();
+        self.free.slots[len].set(slot);
+        self.free.len.set(len + 1);
+    }
+
+    #[cold]
+    fn return_slots(&self, slot: &Slot) {
+        // The oldest half goes: the youngest are in the cache.
+        let half = FREE_MAX / 2;
+        self.shared.slots.give_back(self.free.slots[..half].iter().map(Cell::get));
+        for place in half..FREE_MAX {
+            self.free.slots[place - half].set(self.free.slots[place].get());
+        }
+        self.free.slots[FREE_MAX - half].set(SlotRef::of(slot));
+        self.free.len.set(FREE_MAX - half + 1);
+    }
+
+    // Groups.
+
+    /// A task of this group begins: what is counted for another is told now, for nobody knows how long it takes.
+    #[inline]
+    pub(crate) fn begin_of(&self, parent: *const Slot) {
+        if self.tally.count.get() != 0 && !ptr::eq(self.tally.parent.get(), parent) {
+            self.tell_tally();
+        }
+    }
+
+    /// A task of this group has ended here.
+    #[inline]
+    pub(crate) fn count_end_of(&self, parent: *const Slot) {
+        if parent.is_null() {
+            return;
+        }
+        if self.tally.count.get() != 0 && !ptr::eq(self.tally.parent.get(), parent) {
+            self.tell_tally();
+        }
+        self.tally.parent.set(parent);
+        self.tally.count.set(self.tally.count.get() + 1);
+    }
+
+    /// Counts the ends at their group, which may be its end.
+    #[inline]
+    pub(crate) fn tell_tally(&self) {
+        let count = self.tally.count.replace(0);
+        if count == 0 {
+            return;
+        }
+        let parent = self.tally.parent.replace(ptr::null());
+        // SAFETY: the group is held open by those that were counted here and not yet there.
+        let parent = unsafe { &*parent };
+        // ORDER: AcqRel; whoever brings it to zero, and whoever it tells, sees all that the tasks have done.
+        if parent.open.fetch_sub(count, Ordering::AcqRel) == count {
+            self.complete(parent);
+        }
+    }
+
+    // Forks.
+
+    /// A fork was added while none is shown, or while somebody is idle (`forks.rs`, the rules).
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn consider_showing(&self) {
+        let sleep = &self.shared.sleep;
+        let forks = &self.forks;
+        if forks.shown.get() == 0 {
+            forks.pace.look_again();
+            self.show_oldest();
+        }
+        if !sleep.is_anybody_idle() {
+            return;
+        }
+        if !forks.pace.step() {
+            while forks.shown.get() < forks.len.get().min(SHOWN_MAX) {
+                self.show_oldest();
+            }
+        } else if forks.shown.get() < forks.len.get().min(SHOWN_MAX) && !self.desk().forks.is_any_left() {
+            self.show_oldest();
+        }
+        if sleep.would_wake() {
+            self.shared.wake_one();
+        }
+    }
+
+    /// Shows the oldest fork that is not shown.
+    fn show_oldest(&self) {
+        let place = self.forks.shown.get();
+        self.desk().counters.offered.add(1);
+        self.desk().forks.show(place, self.forks.at(place));
+        self.forks.shown.set(place + 1);
+    }
+
+    /// xorshift (Marsaglia 2003): fit for choosing a victim.
+    pub(crate) fn next_random(&self) -> u64 {
+        let mut x = self.random.get();
+        x ^= x << 13;
+        x ^= x >> 7;
+        x ^= x << 17;
+        self.random.set(x);
+        x
+    }
+}
+
+impl Drop for Lane {
+    /// Gives everything back: the ends counted, the tasks, the slots, the desk, the home.
+    fn drop(&mut self) {
+        self.tell_tally();
+        let ring = &self.desk().ring;
+        let left: Vec<SlotRef> = std::iter::from_fn(|| ring.pop()).map(SlotRef::from_entry).collect();
+        if !left.is_empty() {
+            self.shared.injector.push(crate::Priority::Normal, left.into_iter());
+            if self.shared.injector.bell.ring() {
+                self.shared.wake_one();
+            }
+        }
+        let len = self.free.len.replace(0);
+        self.shared.slots.give_back(self.free.slots[..len].iter().map(Cell::get));
+        self.desk().give_to(None);
+        // The first desks belong to the workers of these numbers.
+        if self.index as usize >= self.shared.config.threads {
+            self.shared.give_desk_back(self.index);
+        }
+        // SAFETY: the home lives as long as the lane, at least.
+        if unsafe { &*self.home }.away.detach(self.held.get()) {
+            // SAFETY: made by `Box::into_raw` in `new`, and we brought the count to zero.
+            drop(unsafe { Box::from_raw(self.home.cast_mut()) });
+        }
+    }
+}
+
+/// The pool of a home.
+///
+/// # Safety
+/// A handle counted at the home is alive during `'a`.
+pub(crate) unsafe fn shared_of<'a>(home: *const Home) -> &'a SharedRef {
+    // SAFETY: passed on to the caller.
+    &unsafe { &*home }.shared
+}
+
