@@ -35,11 +35,12 @@ pub struct PoolConfig {
     pub name: String,
     /// The stack of each worker in bytes, 64 KiB or more. Default: 2 MiB.
     pub stack_size: usize,
-    /// Tasks that may be queued, running, or done and not yet waited for, 1 to 2²⁸. Default: 2²⁰. Beyond it `spawn`
-    /// runs a task on the caller's thread first. The memory is taken as it is needed, some 140 bytes a task, and kept.
+    /// Tasks that may be prepared, queued, running, or done and not yet waited for, 1 to 2²⁸. Default: 65,536. Beyond it
+    /// `spawn` runs tasks on the caller's thread first. The memory is taken as it is needed, some 140 bytes a task, and
+    /// kept.
     pub slot_count_max: usize,
     /// How long a worker without work looks around before it sleeps, at most 1 ms; it uses its processor meanwhile.
-    /// Default: 5 µs, or not at all when there are more workers than the process may run at a time.
+    /// Default: 5 µs, or not at all when there are as many workers as the process may run threads at a time, or more.
     pub spin: Option<Duration>,
     /// Threads that may be added while tasks are inside [`blocking`](crate::blocking), 0 to 1,024. Default: 16.
     pub spare_threads_max: usize,
@@ -71,7 +72,7 @@ impl PoolConfig {
             threads,
             name: "windlass".to_owned(),
             stack_size: 2 << 20,
-            slot_count_max: 1 << 20,
+            slot_count_max: 1 << 16,
             spin: None,
             spare_threads_max: 16,
             pinned_to: Vec::new(),
@@ -99,7 +100,7 @@ impl PoolConfig {
 
     /// How long a worker looks around before it sleeps.
     pub(crate) fn spin(&self) -> Duration {
-        let has_processors = self.threads <= available_threads();
+        let has_processors = self.threads < available_threads();
         self.spin.unwrap_or(if has_processors { SPIN } else { Duration::ZERO })
     }
 }

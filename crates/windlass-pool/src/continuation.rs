@@ -335,6 +335,25 @@ impl<T> Prepared<T> {
         std::mem::forget(self);
     }
 
+    /// Schedules the task and waits for it: this thread runs it, and nobody is woken for it. What it follows is waited
+    /// for first.
+    ///
+    /// # Panics
+    /// As [`Task::wait`].
+    ///
+    /// # Blocking
+    /// As [`Task::wait`].
+    pub fn run(self) -> T {
+        if self.is_blocked.get() {
+            return self.schedule().wait();
+        }
+        self.close_open_count(self.slot());
+        self.slot().state.schedule(false, true);
+        let task = Task::in_slot(self.slot, self.home);
+        std::mem::forget(self);
+        task.run_unqueued()
+    }
+
     #[inline]
     fn enqueue(&self, keep_handle: bool) {
         // SAFETY: the home is counted: it keeps the pool while this runs, also when the task ends at once.

@@ -89,14 +89,14 @@ impl Lane {
             // SAFETY: the fork was shown to nobody.
             return self.one_after_the_other(a, unsafe { fork.take_closure() });
         };
-        if self.forks.shown.get() == 0 || self.shared.sleep.is_anybody_idle() {
+        if !self.forks.is_quiet() || self.shared.sleep.is_anybody_searching() {
             self.consider_showing();
         }
         let unwinding = Unwinding { lane: self, fork: &fork, place };
         let value = a(self);
         std::mem::forget(unwinding);
         self.forks.len.set(place);
-        if place >= self.forks.shown.get() {
+        if !self.forks.is_shown(place) {
             // SAFETY: it was never shown, so it is ours.
             let b = unsafe { fork.take_closure() };
             return (value, b(self));
@@ -126,12 +126,12 @@ impl Lane {
     }
 
     fn take_back(&self, place: usize) -> bool {
-        self.forks.shown.set(place);
+        self.forks.unshow(place);
         self.desk().forks.take_back(place)
     }
 
     fn wait_for_thief(&self, state: &ForkState) {
-        self.wait(Help::Usual, || state.has_ended(), || state.add_waiter());
+        self.wait(Help::Anything, || state.has_ended(), || state.add_waiter());
     }
 }
 
@@ -147,7 +147,7 @@ impl<B, R> Drop for Unwinding<'_, B, R> {
     fn drop(&mut self) {
         let lane = self.lane;
         lane.forks.len.set(self.place);
-        let is_mine = self.place >= lane.forks.shown.get() || lane.take_back(self.place);
+        let is_mine = !lane.forks.is_shown(self.place) || lane.take_back(self.place);
         if !is_mine {
             lane.wait_for_thief(&self.fork.head.state);
         }

@@ -130,14 +130,22 @@ pub(crate) struct ForkStack {
     /// How many there are.
     pub(crate) len: Cell<usize>,
     /// Of these, how many were shown; the oldest ones.
-    pub(crate) shown: Cell<usize>,
-    pub(crate) pace: Pace,
+    shown: Cell<usize>,
+    /// The next fork need not be considered unless somebody searches: one is shown, and they come fast.
+    is_quiet: Cell<bool>,
+    pace: Pace,
 }
 
 impl ForkStack {
     fn new() -> ForkStack {
         let stack = Box::new([const { Cell::new(ptr::null()) }; FORKS_MAX]);
-        ForkStack { stack, len: Cell::new(0), shown: Cell::new(0), pace: Pace::new() }
+        ForkStack {
+            stack,
+            len: Cell::new(0),
+            shown: Cell::new(0),
+            is_quiet: Cell::new(false),
+            pace: Pace::new(),
+        }
     }
 
     /// Adds a fork, or says that there is no room. Answers its place.
@@ -149,8 +157,26 @@ impl ForkStack {
         Some(place)
     }
 
-    pub(crate) fn at(&self, place: usize) -> *const ForkHead {
+    fn at(&self, place: usize) -> *const ForkHead {
         self.stack[place].get()
+    }
+
+    #[inline(always)]
+    pub(crate) fn is_shown(&self, place: usize) -> bool {
+        place < self.shown.get()
+    }
+
+    #[inline(always)]
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.is_quiet.get()
+    }
+
+    /// The fork in this place, the youngest that was shown, is so no more.
+    pub(crate) fn unshow(&self, place: usize) {
+        self.shown.set(place);
+        if place == 0 {
+            self.is_quiet.set(false);
+        }
     }
 }
 
@@ -395,6 +421,7 @@ impl Lane {
     fn fetch_slots(&self) -> Option<SlotRef> {
         let mut len = 0;
         self.shared.slots.take(BATCH_LEN, |slot| {
+            slot.prefetch();
             self.free.slots[len].set(slot);
             len += 1;
         });
@@ -479,29 +506,36 @@ impl Lane {
 
     // Forks.
 
-    /// A fork was added while none is shown, or while somebody is idle (`forks.rs`, the rules).
+    /// A fork was added while none is shown, or they come slowly, or somebody searches (`forks.rs`, the rules).
     #[cold]
     #[inline(never)]
     pub(crate) fn consider_showing(&self) {
-        let sleep = &self.shared.sleep;
         let forks = &self.forks;
-        if forks.shown.get() == 0 {
+        let is_outermost = forks.shown.get() == 0;
+        if is_outermost {
             forks.pace.look_again();
             self.show_oldest();
         }
-        if !sleep.is_anybody_idle() {
-            return;
-        }
-        if !forks.pace.step() {
-            while forks.shown.get() < forks.len.get().min(SHOWN_MAX) {
+        let is_fast = forks.pace.step();
+        forks.is_quiet.set(is_fast);
+        if is_fast {
+            if !is_outermost && self.can_show_more() && !self.desk().forks.is_any_left() {
                 self.show_oldest();
             }
-        } else if forks.shown.get() < forks.len.get().min(SHOWN_MAX) && !self.desk().forks.is_any_left() {
-            self.show_oldest();
+            return;
         }
-        if sleep.would_wake() {
+        if self.shared.sleep.is_anybody_idle() {
+            while self.can_show_more() {
+                self.show_oldest();
+            }
+        }
+        if self.shared.sleep.would_wake() {
             self.shared.wake_one();
         }
+    }
+
+    fn can_show_more(&self) -> bool {
+        self.forks.shown.get() < self.forks.len.get().min(SHOWN_MAX)
     }
 
     /// Shows the oldest fork that is not shown.

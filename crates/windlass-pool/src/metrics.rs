@@ -39,7 +39,7 @@ impl Count {
         self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(number), Ordering::Relaxed);
     }
 
-    fn get(&self) -> u64 {
+    pub(crate) fn get(&self) -> u64 {
         // ORDER: Relaxed; a number for people.
         self.0.load(Ordering::Relaxed)
     }

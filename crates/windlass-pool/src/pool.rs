@@ -173,7 +173,7 @@ impl Pool {
     pub fn spawn_detached(&self, f: impl FnOnce() + Send + 'static) {
         with_lane(&self.shared, |lane| {
             // SAFETY: the closure borrows nothing, and has no parent.
-            if let Err(f) = unsafe { lane.spawn_alone(f, std::ptr::null()) } {
+            if let Err(f) = unsafe { lane.spawn_alone_or_work(f, std::ptr::null()) } {
                 drop(self.spawn(f));
             }
         });
@@ -463,13 +463,13 @@ impl Pool {
     pub fn shutdown(mut self, mode: Shutdown, timeout: Duration) -> ShutdownReport {
         assert!(!lane::is_worker_of(&self.shared), "a task shuts its own pool down, which would never end");
         let deadline = Instant::now().checked_add(timeout);
+        let count = lock(&self.threads).len() + self.shared.spare_count();
         if mode != Shutdown::Drain {
             self.shared.set_flag(flag::CANCEL);
         }
         self.shared.stop(true);
         let timeout = if mode == Shutdown::Abandon { Duration::ZERO } else { timeout };
         self.run_what_no_thread_will(deadline);
-        let count = self.shared.alive_count();
         let left = self.shared.wait_for_end(Some(timeout));
         if left > 0 {
             // Dropping the handles lets the threads go.
@@ -477,7 +477,7 @@ impl Pool {
             lock(&self.threads).clear();
             drop(self.shared.blocking.take_threads());
         }
-        ShutdownReport { ended: count - left, left, queued: self.shared.queued_count() }
+        ShutdownReport { ended: count.saturating_sub(left), left, queued: self.shared.queued_count() }
     }
 
     /// In a pool without threads, what is queued is run here, until the deadline.

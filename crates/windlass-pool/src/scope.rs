@@ -81,7 +81,7 @@ impl<'scope> Scope<'scope> {
             core.count_up(lane, 1);
             // SAFETY: what `f` borrows lives for `'scope`, and the scope ends only after this task's end was counted,
             // which is after the last use of `f`. The root counts it.
-            if let Err(task) = unsafe { lane.spawn_alone(self.task_of(f), &raw const core.root) } {
+            if let Err(task) = unsafe { lane.spawn_alone_or_work(self.task_of(f), &raw const core.root) } {
                 run_without_slot(lane, core, task);
             }
         });
@@ -196,7 +196,7 @@ impl Core {
             unsafe { (*self.root.head.get()).waiter = lane.index };
             self.root.state.add_waiter()
         };
-        lane.wait(Help::Usual, || self.root.state.is_done(), register);
+        lane.wait(Help::Anything, || self.root.state.is_done(), register);
     }
 }
 

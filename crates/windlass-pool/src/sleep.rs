@@ -125,6 +125,7 @@ impl Sleep {
     }
 
     /// Whether somebody is looking for work right now. A hint.
+    #[inline(always)]
     pub(crate) fn is_anybody_searching(&self) -> bool {
         self.word.load(Ordering::Relaxed) & SEARCHERS != 0
     }

@@ -492,6 +492,16 @@ impl SlotRef {
         self.0.expose_provenance()
     }
 
+    /// Has the processor fetch the slot, to be written: it comes from another core, and not alone.
+    #[inline]
+    pub(crate) fn prefetch(self) {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: fetches, and does nothing else, whatever the address.
+        unsafe {
+            std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_ET0 }>(self.0.cast());
+        }
+    }
+
     pub(crate) fn as_ptr(self) -> *const Slot {
         self.0
     }

@@ -17,7 +17,7 @@ use crate::cancel::Cancelled;
 use crate::error::TaskError;
 use crate::lane::{self, Home, Lane, Role, with_lane};
 use crate::panic::{Outcome, catch, unwrap};
-use crate::slot::{Detach, STORAGE_LEN, Slot, SlotRef, Storage, TaskId, WAITER_IS_WAKER};
+use crate::slot::{BATCH_LEN, Detach, STORAGE_LEN, Slot, SlotRef, Storage, TaskId, WAITER_IS_WAKER};
 use crate::sync::{Mutex, Ordering, lock, park_timeout};
 use crate::worker::Help;
 
@@ -217,6 +217,23 @@ impl Lane {
         Ok(())
     }
 
+    /// As [`Lane::spawn_alone`]; when there is no slot it runs queued tasks first, and if there are none, gives the task
+    /// back.
+    ///
+    /// # Safety
+    /// As [`Lane::write`].
+    #[inline(always)]
+    pub(crate) unsafe fn spawn_alone_or_work<F: FnOnce() + Send>(&self, f: F, parent: *const Slot) -> Result<(), F> {
+        // SAFETY: passed on to the caller.
+        unsafe { self.spawn_alone(f, parent) }.or_else(|f| {
+            if !self.make_room() {
+                return Err(f);
+            }
+            // SAFETY: as above.
+            unsafe { self.spawn_alone(f, parent) }
+        })
+    }
+
     /// As [`Lane::spawn_alone`], but the caller pushes the entry.
     ///
     /// # Safety
@@ -257,19 +274,22 @@ impl Lane {
         Ok(SlotRef::of(slot))
     }
 
-    /// Runs one queued task, so that its slot becomes free. `false` if there is none.
+    /// Runs some of the tasks this thread has queued, so that slots become free. `false` if there are none.
+    #[cold]
     pub(crate) fn make_room(&self) -> bool {
-        if let Some(queue) = &self.shared.deterministic {
-            return queue.pop().map(|slot| self.run_entry(slot)).is_some();
-        }
         let was_at_work = self.set_at_work(true);
-        let entry = self.desk().ring.pop();
-        if let Some(entry) = entry {
-            self.run_entry(SlotRef::from_entry(entry));
-        }
+        let count = (0..BATCH_LEN).take_while(|_| self.run_one_own()).count();
         self.set_at_work(was_at_work);
         self.tell_tally();
-        entry.is_some()
+        count > 0
+    }
+
+    fn run_one_own(&self) -> bool {
+        let slot = match &self.shared.deterministic {
+            Some(queue) => queue.pop(),
+            None => self.desk().ring.pop().map(SlotRef::from_entry),
+        };
+        slot.map(|slot| self.run_entry(slot)).is_some()
     }
 
     /// Runs a task here if it has not begun; otherwise waits until it has ended. The caller has its handle, and lends it
@@ -293,22 +313,17 @@ impl Lane {
     #[inline]
     fn run_own(&self, slot: &Slot) -> bool {
         let was_at_work = self.set_at_work(true);
-        let is_mine = self.claim_own(slot);
-        if is_mine {
-            self.run_claimed(slot);
-        }
-        self.set_at_work(was_at_work);
-        is_mine && slot.state.is_done()
-    }
-
-    /// Takes a task that has not begun, with its entry if that is at hand.
-    #[inline]
-    fn claim_own(&self, slot: &Slot) -> bool {
-        if self.desk().ring.pop_if(SlotRef::of(slot).to_entry()) {
+        let is_there = if self.desk().ring.pop_if(SlotRef::of(slot).to_entry()) {
             slot.state.claim_alone();
-            return true;
-        }
-        slot.state.claim()
+            self.run_for_outcome(slot)
+        } else if slot.state.claim() {
+            self.run_claimed(slot);
+            slot.state.is_done()
+        } else {
+            false
+        };
+        self.set_at_work(was_at_work);
+        is_there
     }
 }
 
@@ -459,6 +474,18 @@ impl<T> Task<T> {
             });
         }
         is_mine
+    }
+
+    /// Runs the task, which is scheduled but in no queue, and answers its value.
+    pub(crate) fn run_unqueued(mut self) -> T {
+        if let Some((slot, shared)) = self.slot() {
+            with_lane(shared, |lane| {
+                slot.state.claim_alone();
+                // To be found like any other that has ended: its outcome is taken below.
+                lane.run_claimed(slot);
+            });
+        }
+        unwrap(self.outcome(Help::Usual))
     }
 
     /// Waits and takes the outcome. The handle is spent then.

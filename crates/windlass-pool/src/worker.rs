@@ -9,8 +9,9 @@
 //! # Waiting
 //! Who waits for something (a task, a fork, a scope) does not stand still:
 //! 1. It runs what the task in hand has put into its own ring: its descendants.
-//! 2. A worker runs anything else, but only [`HELP_DEPTH_MAX`] deep: each level costs the stack of one task. Other threads
-//!    take forks only, which belong to joins somebody waits for; a task of somebody else might keep them for hours.
+//! 2. A worker, and any thread inside a join, a scope or a loop, runs anything else, but only [`HELP_DEPTH_MAX`] deep:
+//!    each level costs the stack of one task. Another thread that waits for a task takes forks only, which belong to
+//!    joins somebody waits for; a task of somebody else might keep it for hours.
 //! 3. It sleeps. Beyond that depth, and inside `isolate`, a worker does not announce itself as a sleeper, because it
 //!    could not run what it was woken for.
 
@@ -36,6 +37,12 @@ const STEAL_MAX: usize = 64;
 /// A ring shorter than this gives one task at a time.
 const FLAT_LEN: usize = 8;
 
+/// Steals that are judged together, and what each, and each task of it, should bring at least: less, and both sides lose
+/// by the lines that travel between their cores.
+const STEALS_JUDGED: u32 = 16;
+const STEAL_WORTH: Duration = Duration::from_micros(1);
+const TASK_WORTH: Duration = Duration::from_nanos(60);
+
 /// Looks between two readings of the clock, while searching.
 const LOOKS_PER_READING: u32 = 8;
 
@@ -50,8 +57,10 @@ pub(crate) enum Work {
 /// What one who waits may run meanwhile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Help {
-    /// As the role of the thread says.
+    /// As the role of the thread says: a worker anything, others what they have queued, and forks.
     Usual,
+    /// Anything: the thread is inside a join, a scope or a loop, and counts as one of the pool's.
+    Anything,
     /// Nothing at all.
     Nothing,
 }
@@ -64,6 +73,42 @@ struct Rest {
     /// What had been offered when it last rested.
     offered: u64,
     has_run: bool,
+    /// The work in hand was stolen.
+    has_stolen: bool,
+    /// Steals since `steals_since`.
+    steals: u32,
+    steals_since: Instant,
+    /// Tasks stolen in all, at that time.
+    stolen: u64,
+}
+
+impl Rest {
+    fn new(offered: u64) -> Rest {
+        let now = Instant::now();
+        Rest { awake_since: now, nap: Duration::ZERO, offered, has_run: false, has_stolen: false, steals: 0, steals_since: now, stolen: 0 }
+    }
+
+    /// Another steal, with so many tasks stolen in all. Answers whether the last ones brought so little that those stolen from were better left alone.
+    fn is_stealing_in_vain(&mut self, stolen: u64) -> bool {
+        self.steals += 1;
+        if self.steals < STEALS_JUDGED {
+            return false;
+        }
+        let now = Instant::now();
+        let worth = STEAL_WORTH * STEALS_JUDGED + TASK_WORTH * (stolen.wrapping_sub(self.stolen) as u32);
+        let is_in_vain = now.duration_since(self.steals_since) < worth;
+        (self.steals, self.steals_since, self.stolen) = (0, now, stolen);
+        if !is_in_vain {
+            self.nap = Duration::ZERO;
+        }
+        is_in_vain
+    }
+
+    /// A nap twice as long as the one before.
+    fn longer_nap(&mut self) -> Duration {
+        self.nap = (self.nap * 2).clamp(NAP_MIN, NAP_MAX);
+        self.nap
+    }
 }
 
 /// The life of a worker thread.
@@ -73,12 +118,7 @@ pub(crate) fn main(shared: &SharedRef, number: u32, is_spare: bool) {
     };
     // SAFETY: the lane is given back below, by this thread.
     let lane = unsafe { &*lane };
-    let mut rest = Rest {
-        awake_since: Instant::now(),
-        nap: Duration::ZERO,
-        offered: shared.offered_count(),
-        has_run: false,
-    };
+    let mut rest = Rest::new(shared.offered_count());
     while let Some(work) = lane.next_work(&mut rest, is_spare) {
         rest.has_run = true;
         lane.run(work);
@@ -89,6 +129,7 @@ pub(crate) fn main(shared: &SharedRef, number: u32, is_spare: bool) {
 impl Lane {
     /// The next work, sleeping until there is some. `None` when this thread is to end.
     fn next_work(&self, rest: &mut Rest, is_spare: bool) -> Option<Work> {
+        let mut is_in_vain = std::mem::take(&mut rest.has_stolen) && rest.is_stealing_in_vain(self.desk().counters.stolen.get());
         loop {
             // Read before the look: what was pushed before the pool was told to stop is found then.
             let is_stopping = self.shared.is_stopping();
@@ -101,8 +142,18 @@ impl Lane {
                 self.shared.wake_one();
                 return None;
             }
-            if let Some(work) = self.find_near().or_else(|| self.search()) {
+            if let Some(work) = self.find_near() {
                 self.found();
+                return Some(work);
+            }
+            if is_in_vain {
+                is_in_vain = false;
+                self.stop_searching();
+                self.nap(rest.longer_nap());
+            }
+            if let Some(work) = self.search() {
+                self.found();
+                rest.has_stolen = true;
                 return Some(work);
             }
             self.stop_searching();
@@ -147,25 +198,30 @@ impl Lane {
 
     /// Looks at the others, for as long as the pool lets workers look.
     fn search(&self) -> Option<Work> {
-        if !self.is_searching.replace(true) {
-            self.shared.sleep.begin_search();
-        }
+        self.begin_searching_if(true);
         let mut began = None;
         loop {
-            for _ in 0..LOOKS_PER_READING {
+            for look in 0..LOOKS_PER_READING {
                 let found = self.steal().or_else(|| self.shared.injector.pop(Priority::Low).map(Work::Task));
                 if found.is_some() {
                     return found;
                 }
-                std::hint::spin_loop();
                 if self.shared.spin.is_zero() {
                     return None;
                 }
+                // Seldomer and seldomer: every look takes a line away from the one who is looked at.
+                (0..1 << look.min(5)).for_each(|_| std::hint::spin_loop());
             }
             let began = *began.get_or_insert_with(Instant::now);
             if self.shared.is_stopping() || began.elapsed() >= self.shared.spin {
                 return None;
             }
+        }
+    }
+
+    fn begin_searching_if(&self, is_wanted: bool) {
+        if is_wanted && !self.is_searching.replace(true) {
+            self.shared.sleep.begin_search();
         }
     }
 
@@ -221,7 +277,8 @@ impl Lane {
             Steal::Got(entry) => Some(entry),
             Steal::Empty | Steal::Lost => None,
         };
-        let taken = self.desk().ring.push_many(std::iter::from_fn(steal).take(wanted));
+        let prefetch = |entry: &usize| SlotRef::from_entry(*entry).prefetch();
+        let taken = self.desk().ring.push_many(std::iter::from_fn(steal).take(wanted).inspect(prefetch));
         self.desk().counters.stolen.add(taken as u64 + 1);
     }
 
@@ -234,18 +291,21 @@ impl Lane {
         let was_worth_it = rest.awake_since.elapsed() >= WAKE_WORTH;
         if was_offered && !was_worth_it {
             // Found nothing: longer and longer. Found little: a short one.
-            rest.nap = if rest.has_run { NAP_MIN } else { (rest.nap * 2).clamp(NAP_MIN, NAP_MAX) };
-            self.shared.sleep.begin_nap(self.index);
-            if !self.shared.is_stopping() {
-                park_timeout(rest.nap);
-            }
-            self.shared.sleep.end_nap(self.index);
+            self.nap(if rest.has_run { NAP_MIN } else { rest.longer_nap() });
         } else {
             rest.nap = Duration::ZERO;
             self.sleep_unless(|| self.shared.has_work() || self.shared.is_stopping(), None);
         }
         rest.has_run = false;
         rest.awake_since = Instant::now();
+    }
+
+    fn nap(&self, length: Duration) {
+        self.shared.sleep.begin_nap(self.index);
+        if !self.shared.is_stopping() {
+            park_timeout(length);
+        }
+        self.shared.sleep.end_nap(self.index);
     }
 
     /// Announce, pass the bells, look again, park (`sleep.rs`, S1 to S4).
@@ -360,6 +420,26 @@ impl Lane {
             self.desk().trace.end(span);
         }
         self.end_body(slot);
+    }
+
+    /// Runs a task that the caller has the entry and the only handle of, for its outcome. Answers whether that is there:
+    /// children may keep the task open.
+    #[inline]
+    pub(crate) fn run_for_outcome(&self, slot: &Slot) -> bool {
+        if !slot.state.is_plain() || self.shared.flags() != 0 {
+            self.run_claimed(slot);
+            return slot.state.is_done();
+        }
+        // SAFETY: nobody else knows the slot.
+        let head = unsafe { &*slot.head.get() };
+        let parent = head.parent;
+        self.begin_of(parent);
+        let floor = self.enter_task(slot);
+        // SAFETY: the storage holds the closure of this table, and it is ours.
+        unsafe { (head.vtable.run)(slot.storage()) };
+        self.leave_task(floor);
+        self.count_end_of(parent);
+        true
     }
 
     /// Drops the closure of a claimed task unrun, and sees to its end.
@@ -518,11 +598,13 @@ impl Lane {
         let mut is_registered = false;
         let mut spin = Spin::new(self.shared.spin);
         while !is_done() {
-            if help == Help::Usual && self.help() {
+            if self.help(help) {
                 spin = Spin::new(self.shared.spin);
                 continue;
             }
             self.tell_tally();
+            // Those who have forks may show one more.
+            self.begin_searching_if(self.may_take_anything(help));
             if spin.goes_on() {
                 continue;
             }
@@ -546,17 +628,18 @@ impl Lane {
         self.enter_call();
         let (mut spin, mut nap) = (Spin::new(self.shared.spin), NAP_MIN);
         while !predicate() {
-            if self.help() {
+            if self.help(Help::Anything) {
                 (spin, nap) = (Spin::new(self.shared.spin), NAP_MIN);
                 continue;
             }
             self.tell_tally();
+            self.begin_searching_if(self.may_take_anything(Help::Anything));
             if spin.goes_on() {
                 continue;
             }
             self.rouse();
             self.shared.add_watcher(thread::current());
-            if self.may_take_anything() {
+            if self.may_take_anything(Help::Anything) {
                 self.stop_searching();
                 self.sleep_unless(|| predicate() || self.shared.has_work(), Some(nap));
             } else if !predicate() {
@@ -581,7 +664,7 @@ impl Lane {
 
     fn park_while_waiting(&self, help: Help, is_done: &impl Fn() -> bool) {
         self.rouse();
-        if help == Help::Usual && self.may_take_anything() {
+        if self.may_take_anything(help) {
             self.stop_searching();
             self.sleep_unless(|| is_done() || self.shared.has_work(), None);
         } else if !is_done() {
@@ -603,18 +686,26 @@ impl Lane {
     }
 
     /// Whether foreign tasks may be run inside the wait.
-    fn may_take_anything(&self) -> bool {
-        self.role == Role::Worker && !self.is_isolated.get() && self.help_depth.get() < HELP_DEPTH_MAX
+    fn may_take_anything(&self, help: Help) -> bool {
+        let is_free = match help {
+            Help::Nothing => false,
+            Help::Usual => self.role == Role::Worker,
+            Help::Anything => true,
+        };
+        is_free && !self.is_isolated.get() && self.help_depth.get() < HELP_DEPTH_MAX
     }
 
     /// Runs one piece of work inside a wait, if there is any that may be run.
-    fn help(&self) -> bool {
+    fn help(&self, help: Help) -> bool {
+        if help == Help::Nothing {
+            return false;
+        }
         if let Some(queue) = &self.shared.deterministic {
             return queue.pop().map(|slot| self.run_entry(slot)).is_some();
         }
         // Before anything is taken out of a queue: `wait_idle` sees it in the queue, or sees this.
         let was_at_work = self.set_at_work(true);
-        let has_helped = self.help_once();
+        let has_helped = self.help_once(help);
         self.set_at_work(was_at_work);
         has_helped
     }
@@ -630,7 +721,7 @@ impl Lane {
         before
     }
 
-    fn help_once(&self) -> bool {
+    fn help_once(&self, help: Help) -> bool {
         let ring = &self.desk().ring;
         // 1. Descendants.
         if (ring.tail().wrapping_sub(self.floor.get()) as i64) > 0
@@ -643,9 +734,10 @@ impl Lane {
             return false;
         }
         // 2. Others.
-        let found = match self.role {
-            Role::Worker => self.find_near().or_else(|| self.steal()),
-            Role::Guest => self.steal_fork(),
+        let found = if self.may_take_anything(help) {
+            self.find_near().or_else(|| self.steal())
+        } else {
+            self.steal_fork()
         };
         let Some(work) = found else {
             return false;
