@@ -1,4 +1,5 @@
 //! `cargo xtask bench [NAME…]`: what the embedded store and the server on top of it do, on this machine, in one run.
+//! `cargo xtask bench pool [WORKLOAD…]` is a suite of its own, about the pool of tasks.
 //!
 //! Every scenario is a question. Figures are medians of [`REPEATS`] repetitions, with the least beside them; the bare
 //! library is measured in the same run, for a ratio means more than a number of one machine.
@@ -7,6 +8,7 @@
 
 mod bare;
 mod jobs;
+mod pool;
 mod report;
 
 use std::time::Duration;
@@ -28,11 +30,15 @@ const SCENARIOS: &[Scenario] = &[
 
 fn main() {
     let wanted: Vec<String> = std::env::args().skip(1).collect();
+    if let Some((pool::NAME, workloads)) = wanted.split_first().map(|(first, rest)| (first.as_str(), rest)) {
+        return pool::run(workloads);
+    }
     if wanted.is_empty() {
         for (name, question, _) in SCENARIOS {
             println!("{name:<10} {question}");
         }
         println!("all        every one of them");
+        println!("pool       the pool of tasks beside other pools; or some of: {}", pool::names());
         return;
     }
     for (name, question, scenario) in SCENARIOS {

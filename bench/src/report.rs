@@ -32,7 +32,8 @@ impl Report {
     }
 }
 
-fn grouped(value: f64) -> String {
+/// A number for people: two decimals, or thousands apart.
+pub fn grouped(value: f64) -> String {
     if value < 1_000.0 {
         return format!("{value:.2}");
     }

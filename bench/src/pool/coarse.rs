@@ -1,0 +1,99 @@
+//! `coarse`: two or four long pieces of work, from threads that are asleep. Who does not see them at once loses.
+
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use super::measure::{Panel, Table, Unit};
+use super::{peers, windlass};
+
+const THREADS: usize = 2;
+
+/// Before each run, for the pool to fall asleep.
+const PAUSE: Duration = Duration::from_millis(20);
+
+const PAIR: Duration = Duration::from_millis(10);
+const UNEVEN: [Duration; 4] =
+    [Duration::from_millis(12), Duration::from_millis(4), Duration::from_millis(6), Duration::from_millis(10)];
+
+/// Keeps a core busy until the time is over.
+pub fn spin(time: Duration) {
+    let since = Instant::now();
+    while since.elapsed() < time {
+        std::hint::spin_loop();
+    }
+}
+
+/// What the pools are asked to do.
+#[derive(Clone, Copy)]
+enum Work {
+    Pair,
+    Uneven,
+}
+
+pub fn run(tables: &mut Vec<Table>) {
+    tables.push(measure("join(10 ms, 10 ms) from cold, 2 threads; ideal 10", Work::Pair));
+    let title = "join(join(12 ms, 4 ms), join(6 ms, 10 ms)) from cold, 2 threads; ideal 16";
+    tables.push(measure(title, Work::Uneven));
+}
+
+fn measure(title: &str, work: Work) -> Table {
+    let mut panel = Panel::new("coarse", title, Unit::Milliseconds);
+    let mut cold = |role, name: &str, run: Box<dyn Fn()>| {
+        panel.add(role, name, move |clock| {
+            sleep(PAUSE);
+            clock.time(&run);
+        });
+    };
+    use super::measure::Role::{Floor, Peer, Windlass};
+    cold(Floor, "one after the other", Box::new(move || in_sequence(work)));
+    let pool = peers::chili(THREADS);
+    cold(Peer, "chili", Box::new(move || in_chili(&mut pool.scope(), work)));
+    let pool = peers::rayon(THREADS);
+    cold(Peer, "rayon join", Box::new(move || pool.install(|| in_rayon(work))));
+    let pool = peers::Forte::start(THREADS);
+    cold(Peer, "forte", Box::new(move || pool.0.with_worker(|worker| in_forte(worker, work))));
+    let pool = windlass::pool(THREADS);
+    cold(Windlass, "windlass join", Box::new(move || in_windlass(&pool, work)));
+    panel.run()
+}
+
+fn in_sequence(work: Work) {
+    match work {
+        Work::Pair => [PAIR, PAIR].into_iter().for_each(spin),
+        Work::Uneven => UNEVEN.into_iter().for_each(spin),
+    }
+}
+
+fn in_chili(scope: &mut chili::Scope<'_>, work: Work) {
+    let pair = |scope: &mut chili::Scope<'_>, a, b| scope.join(|_| spin(a), |_| spin(b));
+    let [a, b, c, d] = UNEVEN;
+    match work {
+        Work::Pair => pair(scope, PAIR, PAIR),
+        Work::Uneven => scope.join(|scope| pair(scope, a, b), |scope| pair(scope, c, d)).0,
+    };
+}
+
+fn in_rayon(work: Work) {
+    let pair = |a, b| rayon::join(|| spin(a), || spin(b));
+    let [a, b, c, d] = UNEVEN;
+    match work {
+        Work::Pair => pair(PAIR, PAIR),
+        Work::Uneven => rayon::join(|| pair(a, b), || pair(c, d)).0,
+    };
+}
+
+fn in_forte(worker: &forte::Worker, work: Work) {
+    let pair = |worker: &forte::Worker, a, b| worker.join(|_| spin(a), |_| spin(b));
+    let [a, b, c, d] = UNEVEN;
+    match work {
+        Work::Pair => pair(worker, PAIR, PAIR),
+        Work::Uneven => worker.join(|worker| pair(worker, a, b), |worker| pair(worker, c, d)).0,
+    };
+}
+
+fn in_windlass(pool: &windlass::Pool, work: Work) {
+    match work {
+        Work::Pair => windlass::spin_pair(pool, PAIR, PAIR),
+        Work::Uneven => windlass::spin_pairs(pool, UNEVEN),
+    }
+}

@@ -1,0 +1,67 @@
+//! `flat` and `ordered`: empty tasks from one outside thread, all at once or one after the other.
+
+use super::measure::{Panel, Role, Table, Unit};
+use super::peers::{ChannelPool, MutexPool, RayonInPlace, RayonScope, RayonSpawn, TaskPool, Threadpool, Tokio};
+use super::tally;
+use super::windlass::{Windlass, WindlassWithin};
+
+const THREADS: usize = 2;
+
+/// How many tasks, and how many samples of them in one turn.
+const SIZES: [(usize, usize); 3] = [(2_047, 15), (100_000, 1), (1_000_000, 1)];
+
+/// A task that only counts itself.
+pub fn empty() {
+    tally::add(1);
+}
+
+pub fn run_flat(tables: &mut Vec<Table>) {
+    for (count, samples) in SIZES {
+        let title = format!("{} empty tasks from outside, per task, 2 threads", crate::report::grouped(count as f64));
+        let mut panel = Panel::new("flat", title, Unit::Nanoseconds).per(count as u64);
+        add_flat::<RayonInPlace>(&mut panel, Role::Peer, count, samples);
+        add_flat::<RayonScope>(&mut panel, Role::Peer, count, samples);
+        add_flat::<RayonSpawn>(&mut panel, Role::Peer, count, samples);
+        add_flat::<Tokio>(&mut panel, Role::Peer, count, samples);
+        add_flat::<Threadpool>(&mut panel, Role::Peer, count, samples);
+        add_flat::<ChannelPool>(&mut panel, Role::Peer, count, samples);
+        add_flat::<MutexPool>(&mut panel, Role::Peer, count, samples);
+        add_flat::<Windlass>(&mut panel, Role::Windlass, count, samples);
+        add_flat::<WindlassWithin>(&mut panel, Role::Windlass, count, samples);
+        tables.push(panel.run());
+    }
+}
+
+fn add_flat<P: TaskPool>(panel: &mut Panel, role: Role, count: usize, samples: usize) {
+    let mut pool = P::start(THREADS);
+    panel.add(role, P::NAME, move |clock| {
+        for _ in 0..samples {
+            tally::verify(count as u64, || clock.time(|| pool.flat(count, empty)));
+        }
+    });
+}
+
+const ORDERED: u64 = 2_047;
+
+pub fn run_ordered(tables: &mut Vec<Table>) {
+    let title = "2 047 times spawn one task and wait for it, per task, 2 threads";
+    let mut panel = Panel::new("ordered", title, Unit::Nanoseconds).per(ORDERED);
+    add_ordered::<RayonInPlace>(&mut panel, Role::Peer);
+    add_ordered::<RayonScope>(&mut panel, Role::Peer);
+    add_ordered::<RayonSpawn>(&mut panel, Role::Peer);
+    add_ordered::<Tokio>(&mut panel, Role::Peer);
+    add_ordered::<Threadpool>(&mut panel, Role::Peer);
+    add_ordered::<ChannelPool>(&mut panel, Role::Peer);
+    add_ordered::<MutexPool>(&mut panel, Role::Peer);
+    add_ordered::<Windlass>(&mut panel, Role::Windlass);
+    tables.push(panel.run());
+}
+
+/// Each task counts on from the one before.
+fn add_ordered<P: TaskPool>(panel: &mut Panel, role: Role) {
+    let mut pool = P::start(THREADS);
+    panel.add(role, P::NAME_OF_ONE, move |clock| {
+        let last = clock.time(|| (0..ORDERED).fold(0, |value, _| pool.one(value)));
+        assert_eq!(last, ORDERED, "a task was lost");
+    });
+}

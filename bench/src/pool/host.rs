@@ -1,0 +1,92 @@
+//! What must be known of the machine, the day and the versions to read a figure.
+
+use std::fs;
+use std::process::Command;
+
+use serde::Serialize;
+
+/// The peers whose versions are written down, as the lock file names them.
+const PEERS: &[&str] =
+    &["chili", "crossbeam-channel", "forte", "rayon", "rayon-core", "scoped_threadpool", "threadpool", "tokio"];
+
+const LOCK: &str = include_str!("../../Cargo.lock");
+
+#[derive(Debug, Serialize)]
+pub struct Host {
+    pub cores: usize,
+    pub cpu: String,
+    /// The control group's limit of processor time, if there is one.
+    pub quota: Option<String>,
+    pub kernel: String,
+    pub rustc: String,
+    pub date: String,
+    pub commit: String,
+    /// Before the run: 1, 5 and 15 minutes.
+    pub load: String,
+    pub peers: Vec<Peer>,
+}
+
+#[derive(Debug, Serialize)]
+pub struct Peer {
+    name: &'static str,
+    version: String,
+}
+
+impl Host {
+    pub fn read() -> Host {
+        Host {
+            cores: std::thread::available_parallelism().map_or(1, Into::into),
+            cpu: cpu_model(),
+            quota: quota(),
+            kernel: text_of("/proc/sys/kernel/osrelease").unwrap_or_default(),
+            rustc: said_by("rustc", &["--version"]),
+            date: said_by("date", &["-u", "+%FT%TZ"]),
+            commit: said_by("git", &["-C", env!("CARGO_MANIFEST_DIR"), "describe", "--always", "--dirty"]),
+            load: text_of("/proc/loadavg").unwrap_or_default(),
+            peers: PEERS.iter().map(|name| Peer { name, version: locked_version(name) }).collect(),
+        }
+    }
+
+    /// For the head of the output.
+    pub fn words(&self) -> String {
+        let peers: Vec<String> = self.peers.iter().map(|peer| format!("{} {}", peer.name, peer.version)).collect();
+        format!(
+            "{} · {} cores · {} · quota {} · Linux {} · {}\ncommit {} · load before {}\n{}",
+            self.date,
+            self.cores,
+            self.cpu,
+            self.quota.as_deref().unwrap_or("none"),
+            self.kernel,
+            self.rustc,
+            self.commit,
+            self.load,
+            peers.join(" · ")
+        )
+    }
+}
+
+fn cpu_model() -> String {
+    let info = text_of("/proc/cpuinfo").unwrap_or_default();
+    let line = info.lines().find(|line| line.starts_with("model name"));
+    line.and_then(|line| line.split(':').nth(1)).map_or_else(|| "unknown".to_owned(), |name| name.trim().to_owned())
+}
+
+fn quota() -> Option<String> {
+    let limit = text_of("/sys/fs/cgroup/cpu.max").or_else(|| text_of("/sys/fs/cgroup/cpu/cpu.cfs_quota_us"))?;
+    (!limit.starts_with("max") && !limit.starts_with("-1")).then_some(limit)
+}
+
+fn text_of(path: &str) -> Option<String> {
+    fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
+}
+
+fn said_by(program: &str, arguments: &[&str]) -> String {
+    let said = Command::new(program).args(arguments).output().ok().filter(|output| output.status.success());
+    said.map_or_else(|| "unknown".to_owned(), |output| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
+fn locked_version(name: &str) -> String {
+    let entry = LOCK.split("[[package]]").find(|entry| entry.contains(&format!("name = \"{name}\"\n")));
+    let line = entry.and_then(|entry| entry.lines().find_map(|line| line.strip_prefix("version = ")));
+    line.map_or_else(|| "unknown".to_owned(), |version| version.trim_matches('"').to_owned())
+}

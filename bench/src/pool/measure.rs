@@ -1,0 +1,280 @@
+//! Runs subjects by turns and keeps what they took.
+//!
+//! A [`Panel`] is one question put to several subjects. Every subject is run once to warm up, then they take turns
+//! (A B C A B C …) [`TURNS`] times, so that a change of the machine's mood meets all of them. A subject times the part
+//! that counts with its [`Clock`]; what it sets up before is not measured.
+
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use rustix::time::{ClockId, clock_gettime};
+use serde::Serialize;
+
+/// Turns of every subject in a panel.
+pub const TURNS: usize = 7;
+
+/// Between the turns, for the threads of the one before to fall asleep.
+const SETTLE: Duration = Duration::from_millis(2);
+
+/// What a subject is in its panel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// No pool at all.
+    Floor,
+    /// What the pool is compared with.
+    Peer,
+    /// The pool itself.
+    Windlass,
+}
+
+/// What the figures are given in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unit {
+    Nanoseconds,
+    Microseconds,
+    Milliseconds,
+}
+
+impl Unit {
+    pub fn name(self) -> &'static str {
+        match self {
+            Unit::Nanoseconds => "ns",
+            Unit::Microseconds => "µs",
+            Unit::Milliseconds => "ms",
+        }
+    }
+
+    fn of(self, time: Duration) -> f64 {
+        let seconds = time.as_secs_f64();
+        match self {
+            Unit::Nanoseconds => seconds * 1e9,
+            Unit::Microseconds => seconds * 1e6,
+            Unit::Milliseconds => seconds * 1e3,
+        }
+    }
+}
+
+/// Which figure stands for the slow end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tail {
+    Max,
+    /// The 99th percentile, where there are hundreds of samples.
+    P99,
+}
+
+impl Tail {
+    pub fn name(self) -> &'static str {
+        match self {
+            Tail::Max => "max",
+            Tail::P99 => "p99",
+        }
+    }
+
+    /// The figure among sorted samples.
+    fn of(self, sorted: &[f64]) -> f64 {
+        match self {
+            Tail::Max => sorted[sorted.len() - 1],
+            Tail::P99 => sorted[sorted.len() * 99 / 100],
+        }
+    }
+}
+
+/// Collects the samples of one subject.
+#[derive(Debug, Default)]
+pub struct Clock {
+    walls: Vec<Duration>,
+    cpu: Duration,
+}
+
+impl Clock {
+    /// Times one call.
+    pub fn time<R>(&mut self, f: impl FnOnce() -> R) -> R {
+        let (cpu, since) = (cpu_time(), Instant::now());
+        let value = f();
+        self.record(since.elapsed(), cpu_time() - cpu);
+        value
+    }
+
+    /// Times each of `count` calls, `pause` before each of them, after one that is not timed. Processor time is that of
+    /// the whole, falling asleep included.
+    pub fn time_each(&mut self, count: usize, pause: Duration, mut f: impl FnMut()) {
+        f();
+        let cpu = cpu_time();
+        for _ in 0..count {
+            if !pause.is_zero() {
+                sleep(pause);
+            }
+            let since = Instant::now();
+            f();
+            self.walls.push(since.elapsed());
+        }
+        self.cpu += cpu_time() - cpu;
+    }
+
+    /// Keeps a sample that was taken by other means.
+    pub fn record(&mut self, wall: Duration, cpu: Duration) {
+        self.walls.push(wall);
+        self.cpu += cpu;
+    }
+}
+
+/// Processor time of all threads of this process so far, those that have ended included.
+pub fn cpu_time() -> Duration {
+    read(ClockId::ProcessCPUTime)
+}
+
+/// Processor time of the calling thread so far.
+pub fn thread_cpu_time() -> Duration {
+    read(ClockId::ThreadCPUTime)
+}
+
+fn read(clock: ClockId) -> Duration {
+    clock_gettime(clock).try_into().expect("processor time is not negative")
+}
+
+/// Something that is measured: what it takes a turn with, owning its pool.
+pub struct Subject {
+    name: String,
+    role: Role,
+    turn: Box<dyn FnMut(&mut Clock)>,
+}
+
+/// A further column, computed from the rows when all of them are there.
+#[derive(Clone, Copy)]
+pub struct Extra {
+    pub label: &'static str,
+    pub of: fn(row: &Row, rows: &[Row]) -> Option<f64>,
+}
+
+/// One question to several subjects.
+pub struct Panel {
+    workload: &'static str,
+    title: String,
+    unit: Unit,
+    /// Operations in one timed call: figures are for one of them.
+    ops: f64,
+    tail: Tail,
+    extra: Option<Extra>,
+    subjects: Vec<Subject>,
+}
+
+impl Panel {
+    pub fn new(workload: &'static str, title: impl Into<String>, unit: Unit) -> Panel {
+        let title = title.into();
+        Panel { workload, title, unit, ops: 1.0, tail: Tail::Max, extra: None, subjects: Vec::new() }
+    }
+
+    /// Divides the figures by the number of operations in a timed call.
+    pub fn per(mut self, ops: u64) -> Panel {
+        self.ops = ops as f64;
+        self
+    }
+
+    /// Gives the 99th percentile in the place of the maximum.
+    pub fn p99(mut self) -> Panel {
+        self.tail = Tail::P99;
+        self
+    }
+
+    pub fn extra(mut self, extra: Extra) -> Panel {
+        self.extra = Some(extra);
+        self
+    }
+
+    pub fn floor(&mut self, name: impl Into<String>, turn: impl FnMut(&mut Clock) + 'static) {
+        self.add(Role::Floor, name, turn);
+    }
+
+    pub fn peer(&mut self, name: impl Into<String>, turn: impl FnMut(&mut Clock) + 'static) {
+        self.add(Role::Peer, name, turn);
+    }
+
+    pub fn windlass(&mut self, name: impl Into<String>, turn: impl FnMut(&mut Clock) + 'static) {
+        self.add(Role::Windlass, name, turn);
+    }
+
+    pub fn add(&mut self, role: Role, name: impl Into<String>, turn: impl FnMut(&mut Clock) + 'static) {
+        self.subjects.push(Subject { name: name.into(), role, turn: Box::new(turn) });
+    }
+
+    /// Measures, and makes the table. The pools end with the panel.
+    pub fn run(mut self) -> Table {
+        let mut clocks: Vec<Clock> = self.subjects.iter().map(|_| Clock::default()).collect();
+        for subject in &mut self.subjects {
+            (subject.turn)(&mut Clock::default());
+        }
+        for _ in 0..TURNS {
+            for (subject, clock) in self.subjects.iter_mut().zip(&mut clocks) {
+                sleep(SETTLE);
+                (subject.turn)(clock);
+            }
+        }
+        let rows = self.subjects.iter().zip(clocks).map(|(subject, clock)| self.row(subject, clock)).collect();
+        self.table(rows)
+    }
+
+    fn row(&self, subject: &Subject, clock: Clock) -> Row {
+        let mut walls: Vec<f64> = clock.walls.iter().map(|wall| self.unit.of(*wall) / self.ops).collect();
+        walls.sort_by(f64::total_cmp);
+        Row {
+            name: subject.name.clone(),
+            role: subject.role,
+            samples: walls.len(),
+            min: walls[0],
+            median: walls[walls.len() / 2],
+            tail: self.tail.of(&walls),
+            cpu: self.unit.of(clock.cpu) / self.ops / walls.len() as f64,
+            ratio: None,
+            extra: None,
+        }
+    }
+
+    fn table(&self, mut rows: Vec<Row>) -> Table {
+        let peers = rows.iter().filter(|row| row.role == Role::Peer).map(|row| row.median);
+        let fastest = peers.min_by(f64::total_cmp).filter(|median| *median > 0.0);
+        let extras: Vec<Option<f64>> =
+            rows.iter().map(|row| self.extra.and_then(|extra| (extra.of)(row, &rows))).collect();
+        for (row, extra) in rows.iter_mut().zip(extras) {
+            row.ratio = fastest.map(|fastest| row.median / fastest);
+            row.extra = extra;
+        }
+        Table {
+            workload: self.workload,
+            title: self.title.clone(),
+            unit: self.unit.name(),
+            tail: self.tail.name(),
+            extra: self.extra.map(|extra| extra.label),
+            rows,
+        }
+    }
+}
+
+/// What came out of a panel.
+#[derive(Debug, Serialize)]
+pub struct Table {
+    pub workload: &'static str,
+    pub title: String,
+    pub unit: &'static str,
+    /// Which figure the rows give as `tail`.
+    pub tail: &'static str,
+    /// What the rows give as `extra`.
+    pub extra: Option<&'static str>,
+    pub rows: Vec<Row>,
+}
+
+/// The figures of one subject, for one operation.
+#[derive(Debug, Serialize)]
+pub struct Row {
+    pub name: String,
+    pub role: Role,
+    pub samples: usize,
+    pub min: f64,
+    pub median: f64,
+    pub tail: f64,
+    /// Processor time of all threads, the mean of the samples.
+    pub cpu: f64,
+    /// The median, in those of the fastest peer.
+    pub ratio: Option<f64>,
+    pub extra: Option<f64>,
+}

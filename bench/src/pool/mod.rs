@@ -1,0 +1,120 @@
+//! `cargo xtask bench pool [WORKLOAD…]`: the pool of tasks beside other pools, in one run.
+//!
+//! Each workload makes one table for every question in it. They are printed as they come, and written to
+//! `bench/results` as JSON with the facts of the host, and as a picture.
+//!
+//! `measure` takes the turns and the times, `peers` and `windlass` are the pools, `tally` proves that no task was lost;
+//! a file for each kind of workload says what is run.
+
+mod host;
+mod measure;
+mod tally;
+
+mod peers;
+mod windlass;
+
+mod adds;
+mod coarse;
+mod crowd;
+mod fib;
+mod flat;
+mod idle;
+mod one;
+mod range;
+mod tree;
+
+mod plot;
+
+use std::fs;
+use std::path::Path;
+
+use serde::Serialize;
+
+use crate::report::grouped;
+use host::Host;
+use measure::{Row, Table};
+
+/// What the suite is called on the command line.
+pub const NAME: &str = "pool";
+
+type Workload = (&'static str, fn(&mut Vec<Table>));
+
+const WORKLOADS: &[Workload] = &[
+    ("fib", fib::run_fib),
+    ("tree", tree::run),
+    ("coarse", coarse::run),
+    ("pool_fib", fib::run_pool_fib),
+    ("flat", flat::run_flat),
+    ("ordered", flat::run_ordered),
+    ("one", one::run),
+    ("adds", adds::run),
+    ("range", range::run),
+    ("idle", idle::run),
+    ("crowd", crowd::run),
+];
+
+#[derive(Serialize)]
+struct Results {
+    host: Host,
+    turns: usize,
+    tables: Vec<Table>,
+}
+
+/// Runs the workloads that are named, or all of them.
+pub fn run(words: &[String]) {
+    if words == [crowd::NEIGHBOUR] {
+        return crowd::be_neighbour();
+    }
+    for word in words {
+        assert!(WORKLOADS.iter().any(|(name, _)| name == word), "no workload {word:?}; there are {}", names());
+    }
+    let host = Host::read();
+    println!("{}", host.words());
+    let mut tables = Vec::new();
+    for (name, run) in WORKLOADS {
+        if words.is_empty() || words.iter().any(|word| word == name) {
+            let done = tables.len();
+            run(&mut tables);
+            tables[done..].iter().for_each(print);
+        }
+    }
+    write(words, Results { host, turns: measure::TURNS, tables });
+}
+
+/// The workloads, for the help.
+pub fn names() -> String {
+    let names: Vec<&str> = WORKLOADS.iter().map(|(name, _)| *name).collect();
+    names.join(", ")
+}
+
+/// For the titles.
+fn threads(count: usize) -> String {
+    if count == 1 { "1 thread".to_owned() } else { format!("{count} threads") }
+}
+
+fn print(table: &Table) {
+    println!("\n{}: {} [{}]", table.workload, table.title, table.unit);
+    let extra = table.extra.unwrap_or_default();
+    println!("  {:<40} {:>11} {:>11} {:>11} {:>11} {:>9}  {extra}", "", "min", "median", table.tail, "cpu", "to peer");
+    for row in &table.rows {
+        println!("  {}", line(row).trim_end());
+    }
+}
+
+fn line(row: &Row) -> String {
+    let [min, median, tail, cpu] = [row.min, row.median, row.tail, row.cpu].map(grouped);
+    let ratio = row.ratio.map(|ratio| format!("{ratio:.2}")).unwrap_or_default();
+    let extra = row.extra.map(grouped).unwrap_or_default();
+    format!("{:<40} {min:>11} {median:>11} {tail:>11} {cpu:>11} {ratio:>9}  {extra}", row.name)
+}
+
+/// Writes the results; those of a selection under its own name.
+fn write(words: &[String], results: Results) {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("results");
+    fs::create_dir_all(&dir).unwrap();
+    let name = [&[NAME.to_owned()], words].concat().join("-");
+    let json = serde_json::to_string_pretty(&results).expect("results are plain data");
+    fs::write(dir.join(format!("{name}.json")), json).unwrap();
+    fs::write(dir.join(format!("{name}.svg")), plot::svg(&results.host.words(), &results.tables)).unwrap();
+    println!("\nwritten to bench/results/{name}.json and {name}.svg");
+}
