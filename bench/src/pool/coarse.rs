@@ -1,9 +1,12 @@
 //! `coarse`: two or four long pieces of work, from threads that are asleep. Who does not see them at once loses.
+//!
+//! A piece is so much processor time of the thread that runs it. Were it wall time, two threads on one core would do
+//! two pieces in the time of one, and a pool that wakes its threads on the wrong core, or too many, would look fast.
 
 use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use super::measure::{Panel, Table, Unit};
+use super::measure::{Panel, Role, Table, Unit, thread_cpu_time};
 use super::{peers, windlass};
 
 const THREADS: usize = 2;
@@ -15,10 +18,10 @@ const PAIR: Duration = Duration::from_millis(10);
 const UNEVEN: [Duration; 4] =
     [Duration::from_millis(12), Duration::from_millis(4), Duration::from_millis(6), Duration::from_millis(10)];
 
-/// Keeps a core busy until the time is over.
+/// Uses so much processor time.
 pub fn spin(time: Duration) {
-    let since = Instant::now();
-    while since.elapsed() < time {
+    let end = thread_cpu_time() + time;
+    while thread_cpu_time() < end {
         std::hint::spin_loop();
     }
 }
@@ -44,16 +47,15 @@ fn measure(title: &str, work: Work) -> Table {
             clock.time(&run);
         });
     };
-    use super::measure::Role::{Floor, Peer, Windlass};
-    cold(Floor, "one after the other", Box::new(move || in_sequence(work)));
+    cold(Role::Floor, "one after the other", Box::new(move || in_sequence(work)));
     let pool = peers::chili(THREADS);
-    cold(Peer, "chili", Box::new(move || in_chili(&mut pool.scope(), work)));
+    cold(Role::Peer, "chili", Box::new(move || in_chili(&mut pool.scope(), work)));
     let pool = peers::rayon(THREADS);
-    cold(Peer, "rayon join", Box::new(move || pool.install(|| in_rayon(work))));
+    cold(Role::Peer, "rayon join", Box::new(move || pool.install(|| in_rayon(work))));
     let pool = peers::Forte::start(THREADS);
-    cold(Peer, "forte", Box::new(move || pool.0.with_worker(|worker| in_forte(worker, work))));
+    cold(Role::Peer, "forte", Box::new(move || pool.0.with_worker(|worker| in_forte(worker, work))));
     let pool = windlass::pool(THREADS);
-    cold(Windlass, "windlass join", Box::new(move || in_windlass(&pool, work)));
+    cold(Role::Windlass, "windlass join", Box::new(move || in_windlass(&pool, work)));
     panel.run()
 }
 

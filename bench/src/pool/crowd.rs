@@ -4,6 +4,8 @@
 
 use std::io::Read;
 use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::Duration;
 
 use super::measure::{Extra, Panel, Role, Row, Table, Unit};
 use super::peers::{RayonInPlace, TaskPool};
@@ -13,6 +15,9 @@ use super::{adds, flat, tally};
 const FEW: usize = 2;
 const MANY: usize = 64;
 const NEIGHBOURS: usize = 2;
+
+/// For the scheduler to spread the neighbours.
+const SETTLE: Duration = Duration::from_millis(50);
 
 /// The word that makes this program a neighbour.
 pub const NEIGHBOUR: &str = "neighbour";
@@ -43,8 +48,13 @@ pub fn run(tables: &mut Vec<Table>) {
     tables.push(measure("500 000 tasks of 100 adds from outside, in a crowd", work));
 }
 
+/// What follows the library in a subject's name.
+fn conditions(name: &str) -> &str {
+    name.split_once(',').map_or("", |(_library, conditions)| conditions)
+}
+
 fn measure(title: &str, work: Work) -> Table {
-    let mut panel = Panel::new("crowd", title, Unit::Milliseconds).extra(SHARE);
+    let mut panel = Panel::new("crowd", title, Unit::Milliseconds).extra(SHARE).ranked_by(conditions);
     add_all::<RayonInPlace>(&mut panel, Role::Peer, "rayon", work);
     add_all::<Windlass>(&mut panel, Role::Windlass, "windlass", work);
     panel.run()
@@ -55,8 +65,10 @@ fn add_all<P: TaskPool>(panel: &mut Panel, role: Role, name: &str, work: Work) {
         for threads in [FEW, MANY] {
             let mut pool = P::start(threads);
             panel.add(role, format!("{name}, {threads} threads{words}"), move |clock| {
-                let _neighbours: Vec<Neighbour> = (0..neighbours).map(|_| Neighbour::start()).collect();
+                let started: Vec<Neighbour> = (0..neighbours).map(|_| Neighbour::start()).collect();
+                sleep(SETTLE);
                 tally::verify(work.counted, || clock.time(|| pool.flat(work.tasks, work.task)));
+                drop(started);
             });
         }
     }

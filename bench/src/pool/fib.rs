@@ -121,6 +121,7 @@ fn spawned_in_new_pools() -> Table {
 fn spawned(n: u64, value: u64, calls: u64) -> Table {
     let title = format!("fib({n}), two tasks per call, per call, 2 threads");
     let mut panel = Panel::new("pool_fib", title, Unit::Nanoseconds).per(calls);
+    panel.floor("plain call", move |clock| check(value, clock.time(|| plain(n))));
     let pool = peers::rayon(THREADS);
     panel.peer("rayon, scope with two spawns", move |clock| {
         check(value, clock.time(|| pool.install(|| scoped_in_rayon(n))));

@@ -1,9 +1,11 @@
 //! `flat` and `ordered`: empty tasks from one outside thread, all at once or one after the other.
 
+use std::hint::black_box;
+
 use super::measure::{Panel, Role, Table, Unit};
 use super::peers::{ChannelPool, MutexPool, RayonInPlace, RayonScope, RayonSpawn, TaskPool, Threadpool, Tokio};
 use super::tally;
-use super::windlass::{Windlass, WindlassWithin};
+use super::windlass::{Windlass, WindlassSpawn, WindlassWithin};
 
 const THREADS: usize = 2;
 
@@ -19,6 +21,9 @@ pub fn run_flat(tables: &mut Vec<Table>) {
     for (count, samples) in SIZES {
         let title = format!("{} empty tasks from outside, per task, 2 threads", crate::report::grouped(count as f64));
         let mut panel = Panel::new("flat", title, Unit::Nanoseconds).per(count as u64);
+        panel.floor("plain loop", move |clock| {
+            tally::verify(count as u64, || clock.time(|| (0..count).for_each(|_| black_box(empty as fn())())));
+        });
         add_flat::<RayonInPlace>(&mut panel, Role::Peer, count, samples);
         add_flat::<RayonScope>(&mut panel, Role::Peer, count, samples);
         add_flat::<RayonSpawn>(&mut panel, Role::Peer, count, samples);
@@ -27,6 +32,7 @@ pub fn run_flat(tables: &mut Vec<Table>) {
         add_flat::<ChannelPool>(&mut panel, Role::Peer, count, samples);
         add_flat::<MutexPool>(&mut panel, Role::Peer, count, samples);
         add_flat::<Windlass>(&mut panel, Role::Windlass, count, samples);
+        add_flat::<WindlassSpawn>(&mut panel, Role::Windlass, count, samples);
         add_flat::<WindlassWithin>(&mut panel, Role::Windlass, count, samples);
         tables.push(panel.run());
     }
@@ -54,6 +60,7 @@ pub fn run_ordered(tables: &mut Vec<Table>) {
     add_ordered::<ChannelPool>(&mut panel, Role::Peer);
     add_ordered::<MutexPool>(&mut panel, Role::Peer);
     add_ordered::<Windlass>(&mut panel, Role::Windlass);
+    add_ordered::<WindlassSpawn>(&mut panel, Role::Windlass);
     tables.push(panel.run());
 }
 

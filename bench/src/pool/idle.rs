@@ -5,9 +5,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::sleep;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use super::coarse::spin;
 use super::flat::empty;
 use super::measure::{Panel, Role, TURNS, Table, Unit, cpu_time, thread_cpu_time};
 use super::peers::{RayonSpawn, TaskPool, Tokio};
@@ -65,8 +64,10 @@ fn used_beside_task<P: TaskPool>(pool: &mut P) -> Duration {
 static OWN_NANOSECONDS: AtomicU64 = AtomicU64::new(0);
 
 fn spin_for_window() {
-    let before = thread_cpu_time();
-    spin(WINDOW);
+    let (before, since) = (thread_cpu_time(), Instant::now());
+    while since.elapsed() < WINDOW {
+        std::hint::spin_loop();
+    }
     let own = thread_cpu_time() - before;
     // ORDER: Relaxed; see `used_beside_task`.
     OWN_NANOSECONDS.store(own.as_nanos() as u64, Ordering::Relaxed);

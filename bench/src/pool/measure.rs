@@ -84,7 +84,8 @@ impl Tail {
 #[derive(Debug, Default)]
 pub struct Clock {
     walls: Vec<Duration>,
-    cpu: Duration,
+    /// Processor time of a call: of each of them, or the mean of many in a row.
+    cpus: Vec<Duration>,
 }
 
 impl Clock {
@@ -96,9 +97,9 @@ impl Clock {
         value
     }
 
-    /// Times each of `count` calls, `pause` before each of them, after one that is not timed. Processor time is that of
-    /// the whole, falling asleep included.
-    pub fn time_each(&mut self, count: usize, pause: Duration, mut f: impl FnMut()) {
+    /// Times each of `count` calls, `pause` before each of them, after one that is not timed. Processor time is the mean
+    /// of the whole, falling asleep included.
+    pub fn time_each(&mut self, count: u32, pause: Duration, mut f: impl FnMut()) {
         f();
         let cpu = cpu_time();
         for _ in 0..count {
@@ -109,13 +110,13 @@ impl Clock {
             f();
             self.walls.push(since.elapsed());
         }
-        self.cpu += cpu_time() - cpu;
+        self.cpus.push((cpu_time() - cpu) / count);
     }
 
     /// Keeps a sample that was taken by other means.
     pub fn record(&mut self, wall: Duration, cpu: Duration) {
         self.walls.push(wall);
-        self.cpu += cpu;
+        self.cpus.push(cpu);
     }
 }
 
@@ -156,13 +157,15 @@ pub struct Panel {
     ops: f64,
     tail: Tail,
     extra: Option<Extra>,
+    /// From a subject's name to what it is ranked among.
+    class: fn(&str) -> &str,
     subjects: Vec<Subject>,
 }
 
 impl Panel {
     pub fn new(workload: &'static str, title: impl Into<String>, unit: Unit) -> Panel {
         let title = title.into();
-        Panel { workload, title, unit, ops: 1.0, tail: Tail::Max, extra: None, subjects: Vec::new() }
+        Panel { workload, title, unit, ops: 1.0, tail: Tail::Max, extra: None, class: |_| "", subjects: Vec::new() }
     }
 
     /// Divides the figures by the number of operations in a timed call.
@@ -179,6 +182,12 @@ impl Panel {
 
     pub fn extra(mut self, extra: Extra) -> Panel {
         self.extra = Some(extra);
+        self
+    }
+
+    /// Compares each subject only with the peers of its class.
+    pub fn ranked_by(mut self, class: fn(&str) -> &str) -> Panel {
+        self.class = class;
         self
     }
 
@@ -215,28 +224,33 @@ impl Panel {
     }
 
     fn row(&self, subject: &Subject, clock: Clock) -> Row {
-        let mut walls: Vec<f64> = clock.walls.iter().map(|wall| self.unit.of(*wall) / self.ops).collect();
-        walls.sort_by(f64::total_cmp);
+        let (walls, cpus) = (self.figures(&clock.walls), self.figures(&clock.cpus));
         Row {
             name: subject.name.clone(),
             role: subject.role,
             samples: walls.len(),
             min: walls[0],
-            median: walls[walls.len() / 2],
+            median: median(&walls),
             tail: self.tail.of(&walls),
-            cpu: self.unit.of(clock.cpu) / self.ops / walls.len() as f64,
+            cpu: median(&cpus),
             ratio: None,
             extra: None,
         }
     }
 
+    /// For one operation, sorted.
+    fn figures(&self, times: &[Duration]) -> Vec<f64> {
+        let mut figures: Vec<f64> = times.iter().map(|time| self.unit.of(*time) / self.ops).collect();
+        figures.sort_by(f64::total_cmp);
+        figures
+    }
+
     fn table(&self, mut rows: Vec<Row>) -> Table {
-        let peers = rows.iter().filter(|row| row.role == Role::Peer).map(|row| row.median);
-        let fastest = peers.min_by(f64::total_cmp).filter(|median| *median > 0.0);
-        let extras: Vec<Option<f64>> =
-            rows.iter().map(|row| self.extra.and_then(|extra| (extra.of)(row, &rows))).collect();
-        for (row, extra) in rows.iter_mut().zip(extras) {
-            row.ratio = fastest.map(|fastest| row.median / fastest);
+        let ratios: Vec<Option<f64>> = rows.iter().map(|row| self.ratio(row, &rows)).collect();
+        let extra = |row| self.extra.and_then(|extra| (extra.of)(row, &rows));
+        let extras: Vec<Option<f64>> = rows.iter().map(extra).collect();
+        for (row, (ratio, extra)) in rows.iter_mut().zip(ratios.into_iter().zip(extras)) {
+            row.ratio = ratio;
             row.extra = extra;
         }
         Table {
@@ -248,6 +262,17 @@ impl Panel {
             rows,
         }
     }
+
+    /// The median in those of the fastest peer of the row's class.
+    fn ratio(&self, row: &Row, rows: &[Row]) -> Option<f64> {
+        let is_rival = |other: &&Row| other.role == Role::Peer && (self.class)(&other.name) == (self.class)(&row.name);
+        let fastest = rows.iter().filter(is_rival).map(|peer| peer.median).min_by(f64::total_cmp);
+        fastest.filter(|fastest| *fastest > 0.0).map(|fastest| row.median / fastest)
+    }
+}
+
+fn median(sorted: &[f64]) -> f64 {
+    sorted[sorted.len() / 2]
 }
 
 /// What came out of a panel.
@@ -272,7 +297,7 @@ pub struct Row {
     pub min: f64,
     pub median: f64,
     pub tail: f64,
-    /// Processor time of all threads, the mean of the samples.
+    /// Processor time of all threads, the median.
     pub cpu: f64,
     /// The median, in those of the fastest peer.
     pub ratio: Option<f64>,

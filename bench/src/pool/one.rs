@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use super::measure::{Panel, Role, TURNS, Table, Unit};
 use super::peers::{ChannelPool, MutexPool, RayonScope, RayonSpawn, ScopedThreadpool, TaskPool, Threadpool, Tokio};
-use super::windlass::{Windlass, WindlassWithin};
+use super::windlass::{Windlass, WindlassSpawn, WindlassWithin};
 
 const THREADS: usize = 2;
-const HOT_SAMPLES: usize = 2_000;
-const COLD_SAMPLES: usize = 300;
+const HOT_SAMPLES: u32 = 2_000;
+const COLD_SAMPLES: u32 = 300;
 const COLD_PAUSE: Duration = Duration::from_millis(2);
 
 pub fn run(tables: &mut Vec<Table>) {
@@ -21,9 +21,9 @@ pub fn run(tables: &mut Vec<Table>) {
     tables.push(measure("one task from outside, 2 ms after the last, 2 threads", COLD_SAMPLES, COLD_PAUSE));
 }
 
-fn measure(title: &str, samples: usize, pause: Duration) -> Table {
+fn measure(title: &str, samples: u32, pause: Duration) -> Table {
     let mut panel = Panel::new("one", title, Unit::Microseconds).p99();
-    let samples = samples.div_ceil(TURNS);
+    let samples = samples.div_ceil(TURNS as u32);
     add::<RawThread>(&mut panel, Role::Floor, samples, pause);
     add::<RayonScope>(&mut panel, Role::Peer, samples, pause);
     add::<RayonSpawn>(&mut panel, Role::Peer, samples, pause);
@@ -33,11 +33,12 @@ fn measure(title: &str, samples: usize, pause: Duration) -> Table {
     add::<Threadpool>(&mut panel, Role::Peer, samples, pause);
     add::<ScopedThreadpool>(&mut panel, Role::Peer, samples, pause);
     add::<Windlass>(&mut panel, Role::Windlass, samples, pause);
+    add::<WindlassSpawn>(&mut panel, Role::Windlass, samples, pause);
     add::<WindlassWithin>(&mut panel, Role::Windlass, samples, pause);
     panel.run()
 }
 
-fn add<P: TaskPool>(panel: &mut Panel, role: Role, samples: usize, pause: Duration) {
+fn add<P: TaskPool>(panel: &mut Panel, role: Role, samples: u32, pause: Duration) {
     let mut pool = P::start(THREADS);
     let mut value = 0;
     panel.add(role, P::NAME_OF_ONE, move |clock| {

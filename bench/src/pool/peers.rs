@@ -27,24 +27,24 @@ pub trait TaskPool: 'static {
 }
 
 /// How many tasks are to come, and who waits for the last.
-struct Countdown {
+pub struct Countdown {
     left: AtomicUsize,
     waiter: Thread,
 }
 
 impl Countdown {
-    fn new(count: usize) -> Arc<Countdown> {
+    pub fn new(count: usize) -> Arc<Countdown> {
         Arc::new(Countdown { left: AtomicUsize::new(count), waiter: thread::current() })
     }
 
-    fn count_down(&self) {
+    pub fn count_down(&self) {
         // ORDER: AcqRel; pairs with the load in `wait`, through the other counts.
         if self.left.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.waiter.unpark();
         }
     }
 
-    fn wait(&self) {
+    pub fn wait(&self) {
         // ORDER: Acquire; pairs with `count_down`.
         while self.left.load(Ordering::Acquire) > 0 {
             thread::park();
@@ -66,7 +66,7 @@ fn counted(count: usize, task: fn(), spawn: impl Fn(Box<dyn FnOnce() + Send>)) {
 }
 
 /// Gives one task to a pool whose tasks answer nothing, and waits for its value at a channel.
-fn answered(value: u64, spawn: impl FnOnce(Box<dyn FnOnce() + Send>)) -> u64 {
+pub fn answered(value: u64, spawn: impl FnOnce(Box<dyn FnOnce() + Send>)) -> u64 {
     let (send, receive) = mpsc::sync_channel(1);
     spawn(Box::new(move || send.send(value + 1).expect("the spawner waits")));
     receive.recv().expect("the task answers")
@@ -101,7 +101,7 @@ impl TaskPool for RayonInPlace {
 pub struct RayonScope(rayon::ThreadPool);
 
 impl TaskPool for RayonScope {
-    const NAME: &'static str = "rayon scope";
+    const NAME: &'static str = "rayon scope, from a worker";
     const NAME_OF_ONE: &'static str = "rayon install";
 
     fn start(threads: usize) -> RayonScope {

@@ -12,7 +12,7 @@ pub use windlass_pool::Pool;
 use windlass_pool::PoolConfig;
 
 use super::coarse::spin;
-use super::peers::TaskPool;
+use super::peers::{Countdown, TaskPool, answered};
 use super::tree::Node;
 
 /// Pieces of an indexed loop.
@@ -113,7 +113,7 @@ pub struct Windlass(Pool);
 
 impl TaskPool for Windlass {
     const NAME: &'static str = "windlass scope";
-    const NAME_OF_ONE: &'static str = "windlass spawn + wait";
+    const NAME_OF_ONE: &'static str = "windlass spawn + wait (or runs it)";
 
     fn start(threads: usize) -> Windlass {
         Windlass(pool(threads))
@@ -125,6 +125,34 @@ impl TaskPool for Windlass {
 
     fn one(&mut self, value: u64) -> u64 {
         self.0.spawn(move || value + 1).wait()
+    }
+}
+
+/// Tasks from outside that nobody's scope waits for: only workers run them.
+pub struct WindlassSpawn(Pool);
+
+impl TaskPool for WindlassSpawn {
+    const NAME: &'static str = "windlass spawn";
+    const NAME_OF_ONE: &'static str = "windlass spawn + channel";
+
+    fn start(threads: usize) -> WindlassSpawn {
+        WindlassSpawn(pool(threads))
+    }
+
+    fn flat(&mut self, count: usize, task: fn()) {
+        let countdown = Countdown::new(count);
+        for _ in 0..count {
+            let countdown = Arc::clone(&countdown);
+            drop(self.0.spawn(move || {
+                task();
+                countdown.count_down();
+            }));
+        }
+        countdown.wait();
+    }
+
+    fn one(&mut self, value: u64) -> u64 {
+        answered(value, |task| drop(self.0.spawn(task)))
     }
 }
 
