@@ -3,12 +3,13 @@
 use std::hint::black_box;
 
 use super::measure::{Extra, Panel, Role, Table, Unit};
-use super::peers::{ChannelPool, MutexPool, RayonInPlace, RayonScope, TaskPool};
+use super::peers::{ChannelPool, MutexPool, RayonInPlace, RayonScope, TaskPool, started};
 use super::tally;
 use super::windlass::Windlass;
 
 pub const TASKS: usize = 500_000;
 pub const ADDS: u64 = 100;
+pub const WARM_UP: usize = 100_000;
 
 const PER_TASK: Extra = Extra { label: "ns per task", of: |row, _| Some(row.median * 1e6 / TASKS as f64) };
 
@@ -36,8 +37,10 @@ pub fn run(tables: &mut Vec<Table>) {
 }
 
 fn add<P: TaskPool>(panel: &mut Panel, role: Role, threads: usize) {
-    let mut pool = P::start(threads);
-    panel.add(role, P::NAME, move |clock| verify(|| clock.time(|| pool.flat(TASKS, add_up))));
+    panel.add(role, P::NAME, move |clock| {
+        let mut pool: P = started(threads, WARM_UP);
+        verify(|| clock.time(|| pool.flat(TASKS, add_up)));
+    });
 }
 
 fn verify(f: impl FnOnce()) {

@@ -8,9 +8,9 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use super::measure::{Extra, Panel, Role, Row, Table, Unit};
-use super::peers::{RayonInPlace, TaskPool};
+use super::peers::{RayonInPlace, TaskPool, started};
 use super::windlass::Windlass;
-use super::{adds, flat, tally};
+use super::{adds, tally};
 
 const FEW: usize = 2;
 const MANY: usize = 64;
@@ -42,7 +42,7 @@ fn share(row: &Row, rows: &[Row]) -> Option<f64> {
 }
 
 pub fn run(tables: &mut Vec<Table>) {
-    let work = Work { tasks: FLAT_TASKS, task: flat::empty, counted: FLAT_TASKS as u64 };
+    let work = Work { tasks: FLAT_TASKS, task: tally::add_one, counted: FLAT_TASKS as u64 };
     tables.push(measure("100 000 empty tasks from outside, in a crowd", work));
     let work = Work { tasks: adds::TASKS, task: adds::add_up, counted: adds::TASKS as u64 * adds::ADDS };
     tables.push(measure("500 000 tasks of 100 adds from outside, in a crowd", work));
@@ -63,12 +63,12 @@ fn measure(title: &str, work: Work) -> Table {
 fn add_all<P: TaskPool>(panel: &mut Panel, role: Role, name: &str, work: Work) {
     for (neighbours, words) in [(0, ""), (NEIGHBOURS, ", 2 neighbours")] {
         for threads in [FEW, MANY] {
-            let mut pool = P::start(threads);
             panel.add(role, format!("{name}, {threads} threads{words}"), move |clock| {
-                let started: Vec<Neighbour> = (0..neighbours).map(|_| Neighbour::start()).collect();
+                let mut pool: P = started(threads, adds::WARM_UP);
+                let busy: Vec<Neighbour> = (0..neighbours).map(|_| Neighbour::start()).collect();
                 sleep(SETTLE);
                 tally::verify(work.counted, || clock.time(|| pool.flat(work.tasks, work.task)));
-                drop(started);
+                drop(busy);
             });
         }
     }

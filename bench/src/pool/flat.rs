@@ -3,7 +3,9 @@
 use std::hint::black_box;
 
 use super::measure::{Panel, Role, Table, Unit};
-use super::peers::{ChannelPool, MutexPool, RayonInPlace, RayonScope, RayonSpawn, TaskPool, Threadpool, Tokio};
+use super::peers::{
+    ChannelPool, MutexPool, RayonInPlace, RayonScope, RayonSpawn, TaskPool, Threadpool, Tokio, started,
+};
 use super::tally;
 use super::windlass::{Windlass, WindlassSpawn, WindlassWithin};
 
@@ -12,17 +14,12 @@ const THREADS: usize = 2;
 /// How many tasks, and how many samples of them in one turn.
 const SIZES: [(usize, usize); 3] = [(2_047, 15), (100_000, 1), (1_000_000, 1)];
 
-/// A task that only counts itself.
-pub fn empty() {
-    tally::add(1);
-}
-
 pub fn run_flat(tables: &mut Vec<Table>) {
     for (count, samples) in SIZES {
         let title = format!("{} empty tasks from outside, per task, 2 threads", crate::report::grouped(count as f64));
         let mut panel = Panel::new("flat", title, Unit::Nanoseconds).per(count as u64);
         panel.floor("plain loop", move |clock| {
-            tally::verify(count as u64, || clock.time(|| (0..count).for_each(|_| black_box(empty as fn())())));
+            tally::verify(count as u64, || clock.time(|| (0..count).for_each(|_| black_box(tally::add_one as fn())())));
         });
         add_flat::<RayonInPlace>(&mut panel, Role::Peer, count, samples);
         add_flat::<RayonScope>(&mut panel, Role::Peer, count, samples);
@@ -39,15 +36,16 @@ pub fn run_flat(tables: &mut Vec<Table>) {
 }
 
 fn add_flat<P: TaskPool>(panel: &mut Panel, role: Role, count: usize, samples: usize) {
-    let mut pool = P::start(THREADS);
     panel.add(role, P::NAME, move |clock| {
+        let mut pool: P = started(THREADS, count);
         for _ in 0..samples {
-            tally::verify(count as u64, || clock.time(|| pool.flat(count, empty)));
+            tally::verify(count as u64, || clock.time(|| pool.flat(count, tally::add_one)));
         }
     });
 }
 
 const ORDERED: u64 = 2_047;
+const WARM_UP: usize = 1_000;
 
 pub fn run_ordered(tables: &mut Vec<Table>) {
     let title = "2 047 times spawn one task and wait for it, per task, 2 threads";
@@ -66,8 +64,8 @@ pub fn run_ordered(tables: &mut Vec<Table>) {
 
 /// Each task counts on from the one before.
 fn add_ordered<P: TaskPool>(panel: &mut Panel, role: Role) {
-    let mut pool = P::start(THREADS);
-    panel.add(role, P::NAME_OF_ONE, move |clock| {
+    panel.add(role, P::NAME_OF_ONE, |clock| {
+        let mut pool: P = started(THREADS, WARM_UP);
         let last = clock.time(|| (0..ORDERED).fold(0, |value, _| pool.one(value)));
         assert_eq!(last, ORDERED, "a task was lost");
     });

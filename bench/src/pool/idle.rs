@@ -7,9 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use super::flat::empty;
 use super::measure::{Panel, Role, TURNS, Table, Unit, cpu_time, thread_cpu_time};
-use super::peers::{RayonSpawn, TaskPool, Tokio};
+use super::peers::{RayonSpawn, TaskPool, Tokio, started};
 use super::windlass::Windlass;
 
 const THREADS: usize = 2;
@@ -38,8 +37,7 @@ pub fn run(tables: &mut Vec<Table>) {
 /// Adds a subject that starts a pool, wears it in, and says what it used in a window.
 fn add<P: TaskPool>(panel: &mut Panel, role: Role, name: &str, used: fn(&mut P) -> Duration) {
     panel.add(role, name, move |clock| {
-        let mut pool = P::start(THREADS);
-        pool.flat(WARM_UP, empty);
+        let mut pool: P = started(THREADS, WARM_UP);
         sleep(SETTLE);
         let used = used(&mut pool).div_f64(WINDOW.as_secs_f64());
         clock.record(used, used);

@@ -8,12 +8,15 @@ use std::thread::{self, JoinHandle, Thread};
 use std::time::Duration;
 
 use super::measure::{Panel, Role, TURNS, Table, Unit};
-use super::peers::{ChannelPool, MutexPool, RayonScope, RayonSpawn, ScopedThreadpool, TaskPool, Threadpool, Tokio};
+use super::peers::{
+    ChannelPool, MutexPool, RayonScope, RayonSpawn, ScopedThreadpool, TaskPool, Threadpool, Tokio, started,
+};
 use super::windlass::{Windlass, WindlassSpawn, WindlassWithin};
 
 const THREADS: usize = 2;
 const HOT_SAMPLES: u32 = 2_000;
 const COLD_SAMPLES: u32 = 300;
+const WARM_UP: usize = 1_000;
 const COLD_PAUSE: Duration = Duration::from_millis(2);
 
 pub fn run(tables: &mut Vec<Table>) {
@@ -39,9 +42,9 @@ fn measure(title: &str, samples: u32, pause: Duration) -> Table {
 }
 
 fn add<P: TaskPool>(panel: &mut Panel, role: Role, samples: u32, pause: Duration) {
-    let mut pool = P::start(THREADS);
-    let mut value = 0;
     panel.add(role, P::NAME_OF_ONE, move |clock| {
+        let mut pool: P = started(THREADS, WARM_UP);
+        let mut value = 0;
         clock.time_each(samples, pause, || {
             let answer = pool.one(value);
             assert_eq!(answer, value + 1, "the answer of another task");

@@ -10,6 +10,8 @@ use std::thread::{self, JoinHandle, Thread};
 
 use crossbeam_channel::{Sender, unbounded};
 
+use super::tally;
+
 /// A pool that an outside thread gives tasks to.
 pub trait TaskPool: 'static {
     /// What it is called where it runs many tasks.
@@ -24,6 +26,16 @@ pub trait TaskPool: 'static {
 
     /// Runs one task that answers the value after `value`, and waits for it.
     fn one(&mut self, value: u64) -> u64;
+}
+
+/// A pool that has run `warm_up` tasks.
+///
+/// One for each turn, and ended after it: the allocator shares its arenas out among the threads that there are, so that
+/// pools which only exist would slow the others down.
+pub fn started<P: TaskPool>(threads: usize, warm_up: usize) -> P {
+    let mut pool = P::start(threads);
+    tally::verify(warm_up as u64, || pool.flat(warm_up, tally::add_one));
+    pool
 }
 
 /// How many tasks are to come, and who waits for the last.

@@ -5,7 +5,7 @@
 
 use std::hint::black_box;
 use std::ops::Deref;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 pub use windlass_pool::Pool;
@@ -91,9 +91,10 @@ pub fn spawned_fib_in_new_pool(threads: usize, n: u64) -> u64 {
     within(&pool, || spawned_fib(&pool, n))
 }
 
-/// `pool_fib`: a pool that is kept; its tasks copy a reference to it.
+/// `pool_fib`: a pool that is kept; its tasks copy a reference to it. The first call says how many threads it has.
 pub fn kept_pool(threads: usize) -> &'static Pool {
-    Box::leak(Box::new(pool(threads)))
+    static KEPT: OnceLock<Pool> = OnceLock::new();
+    KEPT.get_or_init(|| pool(threads))
 }
 
 /// `range`: the sum of a range, item by item.
