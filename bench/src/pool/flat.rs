@@ -1,4 +1,6 @@
 //! `flat` and `ordered`: empty tasks from one outside thread, all at once or one after the other.
+//!
+//! `ordered` is at the scheduler's mercy, like `one`, whose text says how.
 
 use std::hint::black_box;
 
@@ -45,7 +47,6 @@ fn add_flat<P: TaskPool>(panel: &mut Panel, role: Role, count: usize, samples: u
 }
 
 const ORDERED: u64 = 2_047;
-const WARM_UP: usize = 1_000;
 
 pub fn run_ordered(tables: &mut Vec<Table>) {
     let title = "2 047 times spawn one task and wait for it, per task, 2 threads";
@@ -64,8 +65,8 @@ pub fn run_ordered(tables: &mut Vec<Table>) {
 
 /// Each task counts on from the one before.
 fn add_ordered<P: TaskPool>(panel: &mut Panel, role: Role) {
-    panel.add(role, P::NAME_OF_ONE, |clock| {
-        let mut pool: P = started(THREADS, WARM_UP);
+    let mut pool = P::start(THREADS);
+    panel.add(role, P::NAME_OF_ONE, move |clock| {
         let last = clock.time(|| (0..ORDERED).fold(0, |value, _| pool.one(value)));
         assert_eq!(last, ORDERED, "a task was lost");
     });

@@ -1,27 +1,43 @@
 //! `one`: one task from an outside thread, from its spawn until its value is there; the pool awake, or asleep.
 //!
 //! A pool may let the waiting thread run the task itself: that is an answer, too, and the cheapest one.
+//!
+//! A wake on the same core costs a tenth of one across, and where a worker sleeps is the scheduler's choice, which may
+//! last for a whole run: look at the floor first. On one core there is no choice, and what is left is the pools' own.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, JoinHandle, Thread};
 use std::time::Duration;
 
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
 use super::measure::{Panel, Role, TURNS, Table, Unit};
-use super::peers::{
-    ChannelPool, MutexPool, RayonScope, RayonSpawn, ScopedThreadpool, TaskPool, Threadpool, Tokio, started,
-};
+use super::peers::{ChannelPool, MutexPool, RayonScope, RayonSpawn, ScopedThreadpool, TaskPool, Threadpool, Tokio};
 use super::windlass::{Windlass, WindlassSpawn, WindlassWithin};
 
 const THREADS: usize = 2;
 const HOT_SAMPLES: u32 = 2_000;
 const COLD_SAMPLES: u32 = 300;
-const WARM_UP: usize = 1_000;
 const COLD_PAUSE: Duration = Duration::from_millis(2);
 
 pub fn run(tables: &mut Vec<Table>) {
     tables.push(measure("one task from outside, back to back, 2 threads", HOT_SAMPLES, Duration::ZERO));
+    let title = "one task from outside, back to back, 2 threads, all on one core";
+    tables.push(on_one_core(|| measure(title, HOT_SAMPLES, Duration::ZERO)));
     tables.push(measure("one task from outside, 2 ms after the last, 2 threads", COLD_SAMPLES, COLD_PAUSE));
+}
+
+/// Runs `f` with this thread, and those it starts, on the first core it may use.
+fn on_one_core<R>(f: impl FnOnce() -> R) -> R {
+    let all = sched_getaffinity(None).unwrap();
+    let first = (0..CpuSet::MAX_CPU).find(|core| all.is_set(*core)).expect("this thread runs somewhere");
+    let mut one = CpuSet::new();
+    one.set(first);
+    sched_setaffinity(None, &one).unwrap();
+    let value = f();
+    sched_setaffinity(None, &all).unwrap();
+    value
 }
 
 fn measure(title: &str, samples: u32, pause: Duration) -> Table {
@@ -42,9 +58,9 @@ fn measure(title: &str, samples: u32, pause: Duration) -> Table {
 }
 
 fn add<P: TaskPool>(panel: &mut Panel, role: Role, samples: u32, pause: Duration) {
+    let mut pool = P::start(THREADS);
+    let mut value = 0;
     panel.add(role, P::NAME_OF_ONE, move |clock| {
-        let mut pool: P = started(THREADS, WARM_UP);
-        let mut value = 0;
         clock.time_each(samples, pause, || {
             let answer = pool.one(value);
             assert_eq!(answer, value + 1, "the answer of another task");
