@@ -2,8 +2,12 @@
 
 use std::fs;
 use std::process::Command;
+use std::sync::LazyLock;
+use std::time::{Duration, Instant};
 
 use serde::Serialize;
+
+use super::measure::cpu_time;
 
 /// The peers whose versions are written down, as the lock file names them.
 const PEERS: &[&str] =
@@ -35,7 +39,7 @@ pub struct Peer {
 impl Host {
     pub fn read() -> Host {
         Host {
-            cores: std::thread::available_parallelism().map_or(1, Into::into),
+            cores: *CORES,
             cpu: cpu_model(),
             quota: quota(),
             kernel: text_of("/proc/sys/kernel/osrelease").unwrap_or_default(),
@@ -62,6 +66,46 @@ impl Host {
             self.load,
             peers.join(" · ")
         )
+    }
+}
+
+/// Cores this process may use, before anything is tied to one of them.
+static CORES: LazyLock<usize> = LazyLock::new(|| std::thread::available_parallelism().map_or(1, Into::into));
+
+/// Watches what other processes take of the machine while something is measured.
+pub struct Noise {
+    since: Instant,
+    /// Processor time of all processes but this one.
+    others: Duration,
+}
+
+impl Noise {
+    pub fn start() -> Noise {
+        Noise { since: Instant::now(), others: others_time() }
+    }
+
+    /// Percent of all cores. A crowd's neighbours are others, too.
+    pub fn percent(&self) -> f64 {
+        let used = others_time().saturating_sub(self.others);
+        used.as_secs_f64() / self.since.elapsed().as_secs_f64() / *CORES as f64 * 100.0
+    }
+}
+
+fn others_time() -> Duration {
+    busy_time().saturating_sub(cpu_time())
+}
+
+/// Processor time of everybody since the machine started, what its host took from it included.
+fn busy_time() -> Duration {
+    const TICK: Duration = Duration::from_millis(10);
+    let stat = text_of("/proc/stat").unwrap_or_default();
+    let first = stat.lines().next().unwrap_or_default();
+    let ticks: Vec<u32> = first.split_whitespace().skip(1).map(|ticks| ticks.parse().unwrap_or(0)).collect();
+    match ticks[..] {
+        [user, nice, system, _idle, _iowait, irq, softirq, steal, ..] => {
+            TICK * (user + nice + system + irq + softirq + steal)
+        }
+        _ => Duration::ZERO,
     }
 }
 

@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 
+use super::host::Noise;
+
 /// Turns of every subject in a panel.
 pub const TURNS: usize = 7;
 
@@ -209,6 +211,7 @@ impl Panel {
 
     /// Measures, and makes the table. The pools end with the panel.
     pub fn run(mut self) -> Table {
+        let noise = Noise::start();
         let mut clocks: Vec<Clock> = self.subjects.iter().map(|_| Clock::default()).collect();
         for subject in &mut self.subjects {
             (subject.turn)(&mut Clock::default());
@@ -220,7 +223,7 @@ impl Panel {
             }
         }
         let rows = self.subjects.iter().zip(clocks).map(|(subject, clock)| self.row(subject, clock)).collect();
-        self.table(rows)
+        self.table(rows, noise.percent())
     }
 
     fn row(&self, subject: &Subject, clock: Clock) -> Row {
@@ -245,7 +248,7 @@ impl Panel {
         figures
     }
 
-    fn table(&self, mut rows: Vec<Row>) -> Table {
+    fn table(&self, mut rows: Vec<Row>, others_percent: f64) -> Table {
         let ratios: Vec<Option<f64>> = rows.iter().map(|row| self.ratio(row, &rows)).collect();
         let extra = |row| self.extra.and_then(|extra| (extra.of)(row, &rows));
         let extras: Vec<Option<f64>> = rows.iter().map(extra).collect();
@@ -259,6 +262,7 @@ impl Panel {
             unit: self.unit.name(),
             tail: self.tail.name(),
             extra: self.extra.map(|extra| extra.label),
+            others_percent,
             rows,
         }
     }
@@ -285,6 +289,8 @@ pub struct Table {
     pub tail: &'static str,
     /// What the rows give as `extra`.
     pub extra: Option<&'static str>,
+    /// What other processes took of the machine meanwhile: beyond a few percent, measure again.
+    pub others_percent: f64,
     pub rows: Vec<Row>,
 }
 

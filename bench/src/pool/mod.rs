@@ -93,7 +93,8 @@ fn threads(count: usize) -> String {
 }
 
 fn print(table: &Table) {
-    println!("\n{}: {} [{}]", table.workload, table.title, table.unit);
+    let others = format!("other processes took {:.0} % of the machine", table.others_percent);
+    println!("\n{}: {} [{}]; {others}", table.workload, table.title, table.unit);
     let extra = table.extra.unwrap_or_default();
     println!("  {:<40} {:>11} {:>11} {:>11} {:>11} {:>9}  {extra}", "", "min", "median", table.tail, "cpu", "to peer");
     for row in &table.rows {

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use super::measure::{Role, Row, Table};
 use crate::report::grouped;
 
-const WIDTH: f64 = 900.0;
+const WIDTH: f64 = 960.0;
 const LABEL_WIDTH: f64 = 270.0;
 const BAR_WIDTH: f64 = 500.0;
 const ROW_HEIGHT: f64 = 20.0;
@@ -46,7 +46,10 @@ impl Picture {
         let title = format!("{}: {}", table.workload, table.title);
         self.text(12.0, "font-weight='bold' font-size='14'", &title);
         let kind = if scale.is_log { ", logarithmic" } else { "" };
-        let legend = format!("{}, median; line from least to {}{kind}", table.unit, table.tail);
+        let legend = format!(
+            "{}, median; line from least to {}{kind}; others took {:.0} % of the machine",
+            table.unit, table.tail, table.others_percent
+        );
         self.y += 16.0;
         self.text(LABEL_WIDTH, "fill='#666'", &legend);
         self.y += 8.0;
