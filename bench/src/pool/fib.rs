@@ -18,7 +18,7 @@ const fn calls(next: u64) -> u64 {
     2 * next - 1
 }
 
-/// Two calls make a fork.
+/// Two calls make a fork. With one thread only: the plain call has no more.
 const FORK: Extra = Extra { label: "per fork over a call", of: fork_cost };
 
 fn fork_cost(row: &Row, rows: &[Row]) -> Option<f64> {
@@ -33,7 +33,10 @@ pub fn run_fib(tables: &mut Vec<Table>) {
 
 fn joined(threads: usize) -> Table {
     let title = format!("fib({N}) by join, per call, {}", super::threads(threads));
-    let mut panel = Panel::new("fib", title, Unit::Nanoseconds).per(CALLS).extra(FORK);
+    let mut panel = Panel::new("fib", title, Unit::Nanoseconds).per(CALLS);
+    if threads == 1 {
+        panel = panel.extra(FORK);
+    }
     panel.floor("plain call", |clock| check(VALUE, clock.time(|| plain(N))));
     let pool = peers::chili(threads);
     panel.peer("chili", move |clock| check(VALUE, clock.time(|| in_chili(&mut pool.scope(), N))));
