@@ -40,7 +40,7 @@ pub struct PoolConfig {
     /// kept.
     pub slot_count_max: usize,
     /// How long a worker without work looks around before it sleeps, at most 1 ms; it uses its processor meanwhile.
-    /// Default: 5 µs, or not at all when there are as many workers as the process may run threads at a time, or more.
+    /// Default: 5 µs, or not at all when there are more workers than the process may run threads at a time.
     pub spin: Option<Duration>,
     /// Threads that may be added while tasks are inside [`blocking`](crate::blocking), 0 to 1,024. Default: 16.
     pub spare_threads_max: usize,
@@ -100,7 +100,7 @@ impl PoolConfig {
 
     /// How long a worker looks around before it sleeps.
     pub(crate) fn spin(&self) -> Duration {
-        let has_processors = self.threads < available_threads();
+        let has_processors = self.threads <= available_threads();
         self.spin.unwrap_or(if has_processors { SPIN } else { Duration::ZERO })
     }
 }

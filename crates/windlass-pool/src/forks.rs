@@ -121,6 +121,12 @@ impl ShownForks {
         fork
     }
 
+    /// Whether there are joins whose forks were shown, and maybe taken. A hint.
+    pub(crate) fn is_in_use(&self) -> bool {
+        // ORDER: Relaxed; a hint.
+        self.len.load(Ordering::Relaxed) > 0
+    }
+
     /// Whether one that was shown is still to be had. A hint.
     pub(crate) fn is_any_left(&self) -> bool {
         // ORDER: Relaxed; a hint.

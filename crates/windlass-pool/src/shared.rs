@@ -309,6 +309,11 @@ impl Shared {
         self.injector.len() > 0 || self.all_desks().any(Desk::has_work)
     }
 
+    /// Whether some thread is inside a join that others could help with: more is likely to come. A hint.
+    pub(crate) fn is_anybody_joining(&self) -> bool {
+        self.all_desks().any(|desk| desk.forks.is_in_use())
+    }
+
     /// Tasks in queues, about.
     pub(crate) fn queued_count(&self) -> usize {
         let deterministic = self.deterministic.as_ref().map_or(0, |queue| queue.len());

@@ -36,11 +36,12 @@
 //! A wake costs its caller more than a hundred small tasks. A worker that was woken and found less work than the wake
 //! cost was not needed: it *naps* for a while, and nobody pays for waking it. It looks around after each nap, and naps
 //! again, longer, as long as tasks are spawned that others finish before it comes; when nothing was spawned meanwhile,
-//! it goes to sleep as described. Who is about to wait without running the task itself *rouses* a napper first.
+//! it goes to sleep as described. Who is about to wait without running anything itself says that workers are *needed*:
+//! that wakes a napper, and the next rest is a proper sleep.
 
 use std::time::Duration;
 
-use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Mutex, Ordering, lock};
+use crate::sync::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Mutex, Ordering, lock};
 
 const ONE_SLEEPER: u64 = 1;
 const SLEEPERS: u64 = u32::MAX as u64;
@@ -97,6 +98,8 @@ pub(crate) struct Sleep {
     nappers: Mutex<Vec<u32>>,
     /// The length of `nappers`, to be read without the lock.
     napper_count: AtomicUsize,
+    /// Somebody who runs nothing himself has waited since a worker last rested.
+    was_needed: AtomicBool,
 }
 
 impl Sleep {
@@ -106,6 +109,7 @@ impl Sleep {
             sleepers: Mutex::new(Vec::new()),
             nappers: Mutex::new(Vec::new()),
             napper_count: AtomicUsize::new(0),
+            was_needed: AtomicBool::new(false),
         }
     }
 
@@ -200,6 +204,16 @@ impl Sleep {
         let mut nappers = lock(&self.nappers);
         nappers.retain(|napper| *napper != worker);
         self.napper_count.store(nappers.len(), Ordering::Relaxed);
+    }
+
+    pub(crate) fn set_was_needed(&self) {
+        // ORDER: Relaxed; a hint, and so below.
+        self.was_needed.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether somebody who runs nothing himself has waited since this was asked last.
+    pub(crate) fn take_was_needed(&self) -> bool {
+        self.was_needed.swap(false, Ordering::Relaxed)
     }
 
     /// A napper to be unparked, unless somebody is looking for work anyway.

@@ -439,7 +439,7 @@ impl<T> Task<T> {
         };
         let is_registered = with_lane(shared, |lane| {
             lane.tell_tally();
-            lane.rouse();
+            lane.need_others();
             // SAFETY: the waiter's place is the handle's until the flag is set (slot.rs); `&mut self` says that nobody
             // else registers, and a second registration writes the same place for the same purpose: below.
             slot.state.is_waiting() || {
@@ -554,7 +554,7 @@ impl<T> Task<T> {
             *is_awaited = true;
             // SAFETY: the waiter's place is the handle's until the flag is set (slot.rs).
             unsafe { (*slot.head.get()).waiter = WAITER_IS_WAKER };
-            with_lane(shared, Lane::rouse);
+            with_lane(shared, Lane::need_others);
         }
         // Before it says done: the end finds the waker. After: we see it here.
         let is_registered = slot.state.add_waiter();

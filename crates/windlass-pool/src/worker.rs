@@ -40,8 +40,14 @@ const FLAT_LEN: usize = 8;
 /// Steals that are judged together, and what each, and each task of it, should bring at least: less, and both sides lose
 /// by the lines that travel between their cores.
 const STEALS_JUDGED: u32 = 16;
-const STEAL_WORTH: Duration = Duration::from_micros(1);
+const STEAL_WORTH: Duration = Duration::from_micros(2);
 const TASK_WORTH: Duration = Duration::from_nanos(60);
+
+/// How long one who waits looks again at least, before it sleeps: a third of what it costs to be woken.
+const WAIT_SPIN: Duration = Duration::from_micros(2);
+
+/// Descendants that are run in a row inside a scope or a join.
+const DESCENDANTS_MAX: usize = 32;
 
 /// Looks between two readings of the clock, while searching.
 const LOOKS_PER_READING: u32 = 8;
@@ -67,41 +73,52 @@ pub(crate) enum Help {
 
 /// What a worker knows of its own usefulness (`sleep.rs`, naps).
 struct Rest {
-    awake_since: Instant,
+    /// Since when it is judged.
+    since: Instant,
+    /// Steals since then.
+    steals: u32,
+    /// Tasks stolen in all, then.
+    stolen: u64,
+    /// The work in hand was stolen.
+    has_stolen: bool,
     /// The nap before; nothing after a proper sleep.
     nap: Duration,
     /// What had been offered when it last rested.
     offered: u64,
-    has_run: bool,
-    /// The work in hand was stolen.
-    has_stolen: bool,
-    /// Steals since `steals_since`.
-    steals: u32,
-    steals_since: Instant,
-    /// Tasks stolen in all, at that time.
-    stolen: u64,
+    /// Somebody who runs nothing himself has waited since it last rested.
+    was_needed: bool,
 }
 
 impl Rest {
     fn new(offered: u64) -> Rest {
-        let now = Instant::now();
-        Rest { awake_since: now, nap: Duration::ZERO, offered, has_run: false, has_stolen: false, steals: 0, steals_since: now, stolen: 0 }
+        Rest { since: Instant::now(), steals: 0, stolen: 0, has_stolen: false, nap: Duration::ZERO, offered, was_needed: false }
     }
 
-    /// Another steal, with so many tasks stolen in all. Answers whether the last ones brought so little that those stolen from were better left alone.
+    /// A new judgement begins.
+    fn begin(&mut self, now: Instant, stolen: u64) {
+        (self.since, self.steals, self.stolen) = (now, 0, stolen);
+    }
+
+    /// Whether the time since the judgement began was worth a price, and what its steals cost.
+    fn was_worth(&self, price: Duration, now: Instant, stolen: u64) -> bool {
+        let tasks = stolen.wrapping_sub(self.stolen) as u32;
+        now.duration_since(self.since) >= price + STEAL_WORTH * self.steals + TASK_WORTH * tasks
+    }
+
+    /// Another steal, with so many tasks stolen in all. Answers whether the last ones brought so little that those stolen
+    /// from were better left alone.
     fn is_stealing_in_vain(&mut self, stolen: u64) -> bool {
         self.steals += 1;
         if self.steals < STEALS_JUDGED {
             return false;
         }
         let now = Instant::now();
-        let worth = STEAL_WORTH * STEALS_JUDGED + TASK_WORTH * (stolen.wrapping_sub(self.stolen) as u32);
-        let is_in_vain = now.duration_since(self.steals_since) < worth;
-        (self.steals, self.steals_since, self.stolen) = (0, now, stolen);
-        if !is_in_vain {
+        let was_worth = self.was_worth(Duration::ZERO, now, stolen);
+        self.begin(now, stolen);
+        if was_worth {
             self.nap = Duration::ZERO;
         }
-        is_in_vain
+        !was_worth
     }
 
     /// A nap twice as long as the one before.
@@ -120,7 +137,6 @@ pub(crate) fn main(shared: &SharedRef, number: u32, is_spare: bool) {
     let lane = unsafe { &*lane };
     let mut rest = Rest::new(shared.offered_count());
     while let Some(work) = lane.next_work(&mut rest, is_spare) {
-        rest.has_run = true;
         lane.run(work);
     }
     lane::detach(shared);
@@ -151,7 +167,7 @@ impl Lane {
                 self.stop_searching();
                 self.nap(rest.longer_nap());
             }
-            if let Some(work) = self.search() {
+            if let Some(work) = self.search(rest) {
                 self.found();
                 rest.has_stolen = true;
                 return Some(work);
@@ -196,24 +212,31 @@ impl Lane {
         injector.pop(Priority::Low).or_else(|| injector.pop(Priority::Normal)).or_else(oldest)
     }
 
-    /// Looks at the others, for as long as the pool lets workers look.
-    fn search(&self) -> Option<Work> {
+    /// Looks at the others: once, or for as long as the pool lets workers look, if something is likely to come. That time
+    /// is not judged.
+    fn search(&self, rest: &mut Rest) -> Option<Work> {
         self.begin_searching_if(true);
-        let mut began = None;
+        rest.was_needed |= self.shared.sleep.take_was_needed();
+        let is_promising = rest.was_needed || self.shared.is_anybody_joining();
+        let limit = if is_promising { self.shared.spin } else { Duration::ZERO };
+        let (mut began, mut looked) = (None, None);
         loop {
             for look in 0..LOOKS_PER_READING {
                 let found = self.steal().or_else(|| self.shared.injector.pop(Priority::Low).map(Work::Task));
                 if found.is_some() {
                     return found;
                 }
-                if self.shared.spin.is_zero() {
+                if limit.is_zero() {
                     return None;
                 }
                 // Seldomer and seldomer: every look takes a line away from the one who is looked at.
                 (0..1 << look.min(5)).for_each(|_| std::hint::spin_loop());
             }
-            let began = *began.get_or_insert_with(Instant::now);
-            if self.shared.is_stopping() || began.elapsed() >= self.shared.spin {
+            let now = Instant::now();
+            let began = *began.get_or_insert(now);
+            rest.since += now.duration_since(*looked.get_or_insert(began));
+            looked = Some(now);
+            if self.shared.is_stopping() || now.duration_since(began) >= limit {
                 return None;
             }
         }
@@ -286,18 +309,15 @@ impl Lane {
 
     fn rest(&self, rest: &mut Rest) {
         let offered = self.shared.offered_count();
-        let was_offered = offered != rest.offered;
-        rest.offered = offered;
-        let was_worth_it = rest.awake_since.elapsed() >= WAKE_WORTH;
-        if was_offered && !was_worth_it {
-            // Found nothing: longer and longer. Found little: a short one.
-            self.nap(if rest.has_run { NAP_MIN } else { rest.longer_nap() });
+        let was_offered = std::mem::replace(&mut rest.offered, offered) != offered;
+        let stolen = self.desk().counters.stolen.get();
+        if was_offered && !std::mem::take(&mut rest.was_needed) && !rest.was_worth(WAKE_WORTH, Instant::now(), stolen) {
+            self.nap(rest.longer_nap());
         } else {
             rest.nap = Duration::ZERO;
             self.sleep_unless(|| self.shared.has_work() || self.shared.is_stopping(), None);
         }
-        rest.has_run = false;
-        rest.awake_since = Instant::now();
+        rest.begin(Instant::now(), stolen);
     }
 
     fn nap(&self, length: Duration) {
@@ -596,10 +616,12 @@ impl Lane {
         }
         self.enter_call();
         let mut is_registered = false;
-        let mut spin = Spin::new(self.shared.spin);
+        let mut spin = self.spin();
+        // Inside a scope or a join all descendants must end before it does: no need to look after each of them.
+        let count = if help == Help::Anything { DESCENDANTS_MAX } else { 1 };
         while !is_done() {
-            if self.help(help) {
-                spin = Spin::new(self.shared.spin);
+            if self.help(help, count) {
+                spin = self.spin();
                 continue;
             }
             self.tell_tally();
@@ -626,10 +648,10 @@ impl Lane {
             return;
         }
         self.enter_call();
-        let (mut spin, mut nap) = (Spin::new(self.shared.spin), NAP_MIN);
+        let (mut spin, mut nap) = (self.spin(), NAP_MIN);
         while !predicate() {
-            if self.help(Help::Anything) {
-                (spin, nap) = (Spin::new(self.shared.spin), NAP_MIN);
+            if self.help(Help::Anything, 1) {
+                (spin, nap) = (self.spin(), NAP_MIN);
                 continue;
             }
             self.tell_tally();
@@ -663,7 +685,11 @@ impl Lane {
     }
 
     fn park_while_waiting(&self, help: Help, is_done: &impl Fn() -> bool) {
-        self.rouse();
+        if help == Help::Nothing {
+            self.need_others();
+        } else {
+            self.rouse();
+        }
         if self.may_take_anything(help) {
             self.stop_searching();
             self.sleep_unless(|| is_done() || self.shared.has_work(), None);
@@ -678,8 +704,14 @@ impl Lane {
         self.found();
     }
 
-    /// Wakes a napper, if nobody else looks for work: this thread waits for it.
-    pub(crate) fn rouse(&self) {
+    /// This thread waits for what others run: they are not to nap.
+    pub(crate) fn need_others(&self) {
+        self.shared.sleep.set_was_needed();
+        self.rouse();
+    }
+
+    /// Wakes a napper, if nobody else looks for work.
+    fn rouse(&self) {
         if let Some(napper) = self.shared.sleep.rouse() {
             self.shared.desk(napper).unpark();
         }
@@ -695,8 +727,12 @@ impl Lane {
         is_free && !self.is_isolated.get() && self.help_depth.get() < HELP_DEPTH_MAX
     }
 
-    /// Runs one piece of work inside a wait, if there is any that may be run.
-    fn help(&self, help: Help) -> bool {
+    fn spin(&self) -> Spin {
+        Spin::new(self.shared.spin.max(WAIT_SPIN))
+    }
+
+    /// Runs a piece of work inside a wait, or so many of the descendants, if there is anything that may be run.
+    fn help(&self, help: Help, count: usize) -> bool {
         if help == Help::Nothing {
             return false;
         }
@@ -705,7 +741,7 @@ impl Lane {
         }
         // Before anything is taken out of a queue: `wait_idle` sees it in the queue, or sees this.
         let was_at_work = self.set_at_work(true);
-        let has_helped = self.help_once(help);
+        let has_helped = self.run_descendants(count) || self.help_others(help);
         self.set_at_work(was_at_work);
         has_helped
     }
@@ -721,19 +757,22 @@ impl Lane {
         before
     }
 
-    fn help_once(&self, help: Help) -> bool {
+    fn run_descendants(&self, count: usize) -> bool {
         let ring = &self.desk().ring;
-        // 1. Descendants.
-        if (ring.tail().wrapping_sub(self.floor.get()) as i64) > 0
-            && let Some(entry) = ring.pop()
-        {
+        for done in 0..count {
+            let has_some = (ring.tail().wrapping_sub(self.floor.get()) as i64) > 0;
+            let Some(entry) = has_some.then(|| ring.pop()).flatten() else {
+                return done > 0;
+            };
             self.run_entry(SlotRef::from_entry(entry));
-            return true;
         }
+        true
+    }
+
+    fn help_others(&self, help: Help) -> bool {
         if self.is_isolated.get() || self.help_depth.get() >= HELP_DEPTH_MAX {
             return false;
         }
-        // 2. Others.
         let found = if self.may_take_anything(help) {
             self.find_near().or_else(|| self.steal())
         } else {
