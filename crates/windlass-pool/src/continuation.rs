@@ -362,7 +362,7 @@ impl<T> Prepared<T> {
         self.close_open_count(slot);
         let is_blocked = self.is_blocked.get();
         slot.state.schedule(is_blocked, keep_handle);
-        with_lane(shared, |lane| if is_blocked { lane.unblock(slot) } else { lane.push(slot) });
+        with_lane(shared, |lane| if is_blocked { lane.unblock(slot) } else { lane.push_for_others(slot) });
     }
 
     /// From now on `open` says what is true: the children, and the task itself.

@@ -13,8 +13,8 @@
 //!
 //! So a tree of tiny joins costs its forks, and shows a handful of them.
 
-use crate::sync::{AtomicPtr, AtomicU32, AtomicUsize, Ordering, Padded};
 use crate::lane::Lane;
+use crate::sync::{AtomicPtr, AtomicU32, AtomicUsize, Ordering, Padded};
 
 /// Joins that can be nested on one thread before they run one half after the other.
 pub(crate) const FORKS_MAX: usize = 256;

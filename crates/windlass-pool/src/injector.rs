@@ -7,8 +7,8 @@
 
 use std::collections::VecDeque;
 
-use crate::slot::{Priority, SlotRef};
 use crate::sleep::Bell;
+use crate::slot::{Priority, SlotRef};
 use crate::sync::{AtomicUsize, Mutex, Ordering, Padded, lock};
 
 #[derive(Debug)]

@@ -139,13 +139,7 @@ pub(crate) struct ForkStack {
 impl ForkStack {
     fn new() -> ForkStack {
         let stack = Box::new([const { Cell::new(ptr::null()) }; FORKS_MAX]);
-        ForkStack {
-            stack,
-            len: Cell::new(0),
-            shown: Cell::new(0),
-            is_quiet: Cell::new(false),
-            pace: Pace::new(),
-        }
+        ForkStack { stack, len: Cell::new(0), shown: Cell::new(0), is_quiet: Cell::new(false), pace: Pace::new() }
     }
 
     /// Adds a fork, or says that there is no room. Answers its place.
@@ -224,6 +218,9 @@ pub struct Lane {
     pub(crate) is_isolated: Cell<bool>,
     /// User code that is on the stack and was called through this lane.
     pub(crate) calls: Cell<u32>,
+    /// References to the lane that are on the stack: it is not given back meanwhile. Any user code, be it a destructor,
+    /// may drop the pool.
+    pins: Cell<u32>,
     pub(crate) turn: Cell<u32>,
     /// Counted as a searcher (`sleep.rs`).
     pub(crate) is_searching: Cell<bool>,
@@ -266,16 +263,39 @@ pub(crate) fn with_lane<R>(shared: &SharedRef, f: impl FnOnce(&Lane) -> R) -> R 
     if let Some(lane) = unsafe { current.as_ref() }
         && ptr::eq(Arc::as_ptr(&lane.shared), Arc::as_ptr(shared))
     {
+        let _pin = Pin::on(lane);
         return f(lane);
     }
     with_other_lane(shared, f)
 }
 
+/// Keeps a lane from being given back.
+pub(crate) struct Pin<'a>(&'a Lane);
+
+impl Pin<'_> {
+    #[inline(always)]
+    pub(crate) fn on(lane: &Lane) -> Pin<'_> {
+        lane.pins.set(lane.pins.get() + 1);
+        Pin(lane)
+    }
+}
+
+impl Drop for Pin<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.0.pins.set(self.0.pins.get() - 1);
+    }
+}
+
 #[cold]
 fn with_other_lane<R>(shared: &SharedRef, f: impl FnOnce(&Lane) -> R) -> R {
     match switch_to(shared) {
-        // SAFETY: as above; lanes are given back when the thread ends, or when nothing on the stack uses them.
-        Some(lane) => f(unsafe { &*lane }),
+        Some(lane) => {
+            // SAFETY: as above; lanes are given back when the thread ends, or when nothing on the stack uses them.
+            let lane = unsafe { &*lane };
+            let _pin = Pin::on(lane);
+            f(lane)
+        }
         // The thread is ending, and its storage has gone: a lane for this one call.
         None => f(&Lane::new(Arc::clone(shared), shared.take_desk(), Role::Guest)),
     }
@@ -320,9 +340,10 @@ fn give_back_where(is_wanted: impl Fn(&Lane) -> bool) -> Option<()> {
     let is_over = |lane: &*const Lane| {
         // SAFETY: a listed lane lives.
         let lane = unsafe { &**lane };
-        is_wanted(lane) && lane.calls.get() == 0 && lane.forks.len.get() == 0
+        is_wanted(lane) && lane.pins.get() == 0
     };
-    let over: Vec<_> = LANES.try_with(|lanes| lanes.borrow_mut().0.extract_if(.., |lane| is_over(lane)).collect()).ok()?;
+    let over: Vec<_> =
+        LANES.try_with(|lanes| lanes.borrow_mut().0.extract_if(.., |lane| is_over(lane)).collect()).ok()?;
     for lane in over {
         if ptr::eq(CURRENT.get(), lane) {
             CURRENT.set(ptr::null());
@@ -343,13 +364,7 @@ pub(crate) fn is_worker_of(shared: &SharedRef) -> bool {
 /// Whether this thread is inside a task of the pool.
 pub(crate) fn is_in_task_of(shared: &SharedRef) -> bool {
     // SAFETY: a listed lane lives.
-    let Some(lane) = find_lane(shared).flatten().map(|lane| unsafe { &*lane }) else {
-        return false;
-    };
-    match lane.role {
-        Role::Worker => lane.calls.get() > 0,
-        Role::Guest => lane.desk().is_guest_at_work.load(Ordering::Relaxed),
-    }
+    find_lane(shared).flatten().is_some_and(|lane| unsafe { &*lane }.is_in_task())
 }
 
 /// Calls `f` with the lane in which this thread runs a task just now, if it does.
@@ -369,10 +384,7 @@ impl Lane {
             index,
             role,
             forks: ForkStack::new(),
-            free: FreeSlots {
-                slots: Box::new([const { Cell::new(SlotRef::NONE) }; FREE_MAX]),
-                len: Cell::new(0),
-            },
+            free: FreeSlots { slots: Box::new([const { Cell::new(SlotRef::NONE) }; FREE_MAX]), len: Cell::new(0) },
             tally: Tally { parent: Cell::new(ptr::null()), count: Cell::new(0) },
             home: Box::into_raw(Box::new(home)),
             held: Cell::new(0),
@@ -380,6 +392,7 @@ impl Lane {
             floor: Cell::new(desk.ring.tail()),
             is_isolated: Cell::new(false),
             calls: Cell::new(0),
+            pins: Cell::new(0),
             turn: Cell::new(0),
             is_searching: Cell::new(false),
             random: Cell::new(0x9E37_79B9_7F4A_7C15 ^ (u64::from(index) + 1)),
@@ -393,6 +406,14 @@ impl Lane {
     pub(crate) fn desk(&self) -> &Desk {
         // SAFETY: desks live as long as the pool, which `shared` keeps.
         unsafe { &*self.desk }
+    }
+
+    /// Whether this thread is inside a task of the pool.
+    pub(crate) fn is_in_task(&self) -> bool {
+        match self.role {
+            Role::Worker => self.calls.get() > 0,
+            Role::Guest => self.desk().is_guest_at_work.load(Ordering::Relaxed),
+        }
     }
 
     // Handles.
@@ -592,4 +613,3 @@ pub(crate) unsafe fn shared_of<'a>(home: *const Home) -> &'a SharedRef {
     // SAFETY: passed on to the caller.
     &unsafe { &*home }.shared
 }
-

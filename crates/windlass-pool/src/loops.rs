@@ -1,9 +1,9 @@
-//! Loops over ranges and slices, split as long as somebody is idle.
+//! Loops over ranges and slices, split as long as somebody takes what is offered.
 //!
-//! A loop runs in pieces on the thread that began it. Between two pieces it looks whether somebody is idle; if so it
-//! offers the second half of what is left, as the fork of a join, and goes on with the first. Whoever takes a half does
-//! the same. So a loop that nobody helps costs what a plain loop costs, and one that all can help is split as often as
-//! somebody is out of work, and no more.
+//! A loop runs in pieces on the thread that began it. Before each piece, if nothing of it is on offer, it offers the
+//! second half of what is left, as the fork of a join, and goes on with the first. Whoever takes a half does the same. So
+//! a loop that nobody helps is halved some twenty times in all, and costs what a plain loop costs; one that all can help
+//! is split as often as somebody is out of work; and an item that takes long keeps at most half of the others waiting.
 //!
 //! A piece begins with one item and doubles until it takes some microseconds: the loop finds out by itself how dear an
 //! item is.
@@ -19,6 +19,7 @@ const PIECE_TIME: Duration = Duration::from_micros(3);
 const PIECE_LEN_MAX: usize = 1 << 14;
 
 /// How many items come next.
+#[derive(Clone, Copy)]
 struct Piece {
     len: usize,
 }
@@ -48,10 +49,10 @@ impl Piece {
 }
 
 impl Lane {
-    /// Whether a half should be offered: somebody is idle, and nothing is on offer.
-    #[inline]
-    fn has_takers(&self) -> bool {
-        self.shared.sleep.is_anybody_idle() && !self.desk().forks.is_any_left()
+    /// Whether a half of so many items should be offered: nothing is on offer, and they are more than a piece, or somebody
+    /// is idle.
+    fn should_offer(&self, len: usize, piece: Piece) -> bool {
+        len > 1 && (len > piece.len || self.shared.sleep.is_anybody_idle()) && !self.desk().forks.is_any_left()
     }
 }
 
@@ -62,12 +63,15 @@ fn halves(range: Range<usize>) -> (Range<usize>, Range<usize>) {
 }
 
 /// Calls `run` with pieces that together are the range.
-pub(crate) fn for_pieces(lane: &Lane, mut range: Range<usize>, run: &(impl Fn(Range<usize>) + Sync)) {
-    let mut piece = Piece::new();
+pub(crate) fn for_pieces(lane: &Lane, range: Range<usize>, run: &(impl Fn(Range<usize>) + Sync)) {
+    for_more_pieces(lane, Piece::new(), range, run);
+}
+
+fn for_more_pieces(lane: &Lane, mut piece: Piece, mut range: Range<usize>, run: &(impl Fn(Range<usize>) + Sync)) {
     while !range.is_empty() {
-        if range.len() > 1 && lane.has_takers() {
+        if lane.should_offer(range.len(), piece) {
             let (left, right) = halves(range);
-            lane.join(|lane| for_pieces(lane, left, run), |lane| for_pieces(lane, right, run));
+            lane.join(|lane| for_more_pieces(lane, piece, left, run), |lane| for_more_pieces(lane, piece, right, run));
             return;
         }
         piece.run(&mut range, run);
@@ -77,19 +81,29 @@ pub(crate) fn for_pieces(lane: &Lane, mut range: Range<usize>, run: &(impl Fn(Ra
 /// Folds the pieces of a range, each from `identity`, and joins their values in order.
 pub(crate) fn fold_pieces<T: Send>(
     lane: &Lane,
+    range: Range<usize>,
+    identity: &(impl Fn() -> T + Sync),
+    fold: &(impl Fn(T, Range<usize>) -> T + Sync),
+    reduce: &(impl Fn(T, T) -> T + Sync),
+) -> T {
+    fold_more_pieces(lane, Piece::new(), range, identity, fold, reduce)
+}
+
+fn fold_more_pieces<T: Send>(
+    lane: &Lane,
+    mut piece: Piece,
     mut range: Range<usize>,
     identity: &(impl Fn() -> T + Sync),
     fold: &(impl Fn(T, Range<usize>) -> T + Sync),
     reduce: &(impl Fn(T, T) -> T + Sync),
 ) -> T {
-    let mut piece = Piece::new();
     let mut value = identity();
     while !range.is_empty() {
-        if range.len() > 1 && lane.has_takers() {
+        if lane.should_offer(range.len(), piece) {
             let (left, right) = halves(range);
             let (left, right) = lane.join(
-                |lane| fold_pieces(lane, left, identity, fold, reduce),
-                |lane| fold_pieces(lane, right, identity, fold, reduce),
+                |lane| fold_more_pieces(lane, piece, left, identity, fold, reduce),
+                |lane| fold_more_pieces(lane, piece, right, identity, fold, reduce),
             );
             return reduce(value, reduce(left, right));
         }

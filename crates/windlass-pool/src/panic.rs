@@ -29,5 +29,9 @@ pub(crate) fn text_of(panic: &(dyn Any + Send)) -> &str {
 /// The hook of a pool that was given none: one line on standard error.
 pub(crate) fn tell(panic: Box<dyn Any + Send>) {
     // Where even standard error is gone there is nobody left to tell.
-    let _ = writeln!(std::io::stderr().lock(), "windlass-pool: a task that nobody waits for panicked: {}", text_of(&*panic));
+    let _ = writeln!(
+        std::io::stderr().lock(),
+        "windlass-pool: a task that nobody waits for panicked: {}",
+        text_of(&*panic)
+    );
 }

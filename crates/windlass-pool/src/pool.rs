@@ -4,8 +4,8 @@ use std::fmt;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-use crate::continuation::{Prepared, TaskOptions};
 use crate::config::PoolConfig;
+use crate::continuation::{Prepared, TaskOptions};
 use crate::error::PoolError;
 use crate::lane::{self, Lane, with_lane};
 use crate::loops::{self, Parts};
@@ -384,7 +384,6 @@ impl Pool {
         assert!(!lane::is_in_task_of(&self.shared), "a task waits for its own pool to be idle, which would never end");
         with_lane(&self.shared, |lane| {
             loop {
-                while lane.make_room() {}
                 while self.shared.alive_count() == 0 && lane.run_one_left() {}
                 if self.shared.is_idle() {
                     return;

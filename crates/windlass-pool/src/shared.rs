@@ -14,7 +14,7 @@ use crate::ring::Ring;
 use crate::sleep::{Bell, Sleep};
 use crate::slot::Slots;
 use crate::sync::{
-    Arc, AtomicBool, AtomicPtr, AtomicU32, Condvar, Mutex, Ordering, Padded, Thread, lock, wait_while,
+    Arc, AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Condvar, Mutex, Ordering, Padded, Thread, lock, wait_while,
 };
 use crate::task::Wakers;
 use crate::trace::TraceBuffer;
@@ -181,6 +181,8 @@ pub(crate) struct Shared {
     /// The workers stop when the queues are empty, not before.
     is_draining: AtomicBool,
     has_ended: AtomicBool,
+    /// Workers that sleep, or are about to, and have no task in hand.
+    resting: AtomicUsize,
     crew: Mutex<Crew>,
     /// Workers ended, spares wanted.
     crew_changed: Condvar,
@@ -210,6 +212,7 @@ impl Shared {
             is_stopping: AtomicBool::new(false),
             is_draining: AtomicBool::new(false),
             has_ended: AtomicBool::new(false),
+            resting: AtomicUsize::new(0),
             crew: Mutex::new(Crew::default()),
             crew_changed: Condvar::new(),
             watchers: Mutex::new(Vec::new()),
@@ -408,10 +411,24 @@ impl Shared {
     pub(crate) fn is_idle(&self) -> bool {
         // ORDER: Acquire; pairs with `set_at_work`, which comes before the task leaves its queue.
         let no_guest = || !self.all_desks().any(|desk| desk.is_guest_at_work.load(Ordering::Acquire));
-        let all_asleep = || self.sleep.sleeper_count() >= self.awake_count_max();
-        // A worker that is awake may have a task in hand, on its way from one queue to another; one that sleeps has
-        // not. So: all asleep and nothing queued, and then still all asleep.
-        all_asleep() && self.queued_count() == 0 && no_guest() && all_asleep()
+        // ORDER: Acquire; pairs with `begin_rest`: what the worker has done is there.
+        let all_rest = || self.resting.load(Ordering::Acquire) >= self.awake_count_max();
+        // A worker that is awake may have a task in hand, on its way from one queue to another; one that rests has not.
+        // So: all rest and nothing queued, and then still all rest.
+        all_rest() && self.queued_count() == 0 && no_guest() && all_rest()
+    }
+
+    /// A worker without a task goes to sleep, until this is dropped.
+    pub(crate) fn begin_rest(&self) -> impl Drop {
+        struct Resting<'a>(&'a AtomicUsize);
+        impl Drop for Resting<'_> {
+            fn drop(&mut self) {
+                // ORDER: AcqRel; before anything is taken out of a queue.
+                self.0.fetch_sub(1, Ordering::AcqRel);
+            }
+        }
+        self.resting.fetch_add(1, Ordering::AcqRel);
+        Resting(&self.resting)
     }
 
     /// Workers that could be awake.

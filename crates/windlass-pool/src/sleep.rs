@@ -21,8 +21,10 @@
 //! came first, then an earlier push of the same thread took the *passed* away, and woke somebody for it, who will look
 //! at this ring before it sleeps again. There is no other case, and no fence is needed.
 //!
-//! Work that the pusher will certainly run itself (a fork, a task of a scope it waits for, a worker's own push) does
-//! not ring: a plain load of `word` may miss a sleeper, and nothing is lost by it.
+//! Work that the pusher comes back to itself (a task of a scope, the successor of a task that has ended) does not ring:
+//! its plain load of `word` may miss a sleeper whose S1 to S3 fell between the push and the moment it left the pusher's
+//! store buffer. The pusher will run it, unless it blocks before. So a sleeper looks once more, a *last look*, some
+//! milliseconds after S4, when every such push has long arrived; only then it sleeps without an end.
 //!
 //! The injector has a bell as everybody has. The loom model is `loom_tests/sleep.rs`; its control makes P2 a plain
 //! load, and must fail.
@@ -132,11 +134,6 @@ impl Sleep {
     #[inline(always)]
     pub(crate) fn is_anybody_searching(&self) -> bool {
         self.word.load(Ordering::Relaxed) & SEARCHERS != 0
-    }
-
-    pub(crate) fn sleeper_count(&self) -> usize {
-        // ORDER: Acquire; `wait_idle` reads the rings after it.
-        (self.word.load(Ordering::Acquire) & SLEEPERS) as usize
     }
 
     /// A worker begins to look at others.

@@ -1,5 +1,10 @@
 //! Everything that threads share, from one place: the standard library, or loom's models of it.
 
+pub(crate) use std::sync::atomic::compiler_fence;
+/// A lock that is a constant, for what the whole process has once and no model looks at.
+#[cfg(debug_assertions)]
+pub(crate) use std::sync::{Mutex as ProcessMutex, MutexGuard as ProcessMutexGuard, PoisonError};
+
 #[cfg(not(loom))]
 pub(crate) use std::{
     sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering},

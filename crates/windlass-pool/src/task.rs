@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use crate::cancel::Cancelled;
 use crate::error::TaskError;
-use crate::lane::{self, Home, Lane, Role, with_lane};
+use crate::lane::{self, Home, Lane, with_lane};
 use crate::panic::{Outcome, catch, unwrap};
 use crate::slot::{BATCH_LEN, Detach, STORAGE_LEN, Slot, SlotRef, Storage, TaskId, WAITER_IS_WAKER};
 use crate::sync::{Mutex, Ordering, lock, park_timeout};
@@ -204,7 +204,8 @@ impl Lane {
         Ok(slot)
     }
 
-    /// Queues a task that nobody has the handle of, or gives it back when there is no slot.
+    /// Queues a task that nobody has the handle of, or gives it back when there is no slot. The group must be waited for
+    /// on this thread, if it has one.
     ///
     /// # Safety
     /// As [`Lane::write`].
@@ -213,7 +214,11 @@ impl Lane {
         // SAFETY: passed on to the caller.
         let slot = unsafe { self.write(f, parent) }?;
         slot.state.queue_alone();
-        self.push(slot);
+        if parent.is_null() {
+            self.push_for_others(slot);
+        } else {
+            self.push(slot);
+        }
         Ok(())
     }
 
@@ -257,7 +262,7 @@ impl Lane {
         slot.set_alone_in_its_group();
         slot.state.queue_held();
         let task = Task::in_slot(SlotRef::of(slot), self.hold());
-        self.push(slot);
+        self.push_for_others(slot);
         Ok(task)
     }
 
@@ -295,7 +300,7 @@ impl Lane {
     /// Runs a task here if it has not begun; otherwise waits until it has ended. The caller has its handle, and lends it
     /// to nobody meanwhile.
     fn run_or_wait(&self, slot: &Slot, help: Help) {
-        let may_run = help == Help::Usual || self.role == Role::Worker;
+        let may_run = help == Help::Usual || self.is_in_task();
         if may_run && self.shared.deterministic.is_none() && self.run_own(slot) {
             return;
         }
@@ -406,8 +411,8 @@ impl<T> Task<T> {
         self.outcome(Help::Usual).map_err(TaskError::from)
     }
 
-    /// As [`wait`](Task::wait), but runs nothing else meanwhile: it cannot come to a lock that this thread holds. On a
-    /// worker the task itself is run here if it has not begun; other threads leave it to the pool.
+    /// As [`wait`](Task::wait), but runs nothing else meanwhile: it cannot come to a lock that this thread holds. Inside
+    /// a task the awaited one is run here if it has not begun; elsewhere it is left to the pool.
     ///
     /// # Panics
     /// As [`wait`](Task::wait).
@@ -440,9 +445,9 @@ impl<T> Task<T> {
         let is_registered = with_lane(shared, |lane| {
             lane.tell_tally();
             lane.need_others();
-            // SAFETY: the waiter's place is the handle's until the flag is set (slot.rs); `&mut self` says that nobody
-            // else registers, and a second registration writes the same place for the same purpose: below.
             slot.state.is_waiting() || {
+                // SAFETY: the waiter's place is the handle's until the flag is set (slot.rs), and `&mut self` says that
+                // nobody else registers.
                 unsafe { (*slot.head.get()).waiter = lane.index };
                 slot.state.add_waiter()
             }

@@ -15,16 +15,15 @@
 //! 3. It sleeps. Beyond that depth, and inside `isolate`, a worker does not announce itself as a sleeper, because it
 //!    could not run what it was woken for.
 
-use std::sync::atomic::compiler_fence;
 use std::time::{Duration, Instant};
 
 use crate::forks::ForkHead;
-use crate::lane::{self, Lane, Role};
+use crate::lane::{self, Lane, Pin, Role};
 use crate::ring::Steal;
 use crate::shared::{SharedRef, flag};
 use crate::sleep::{NAP_MAX, NAP_MIN, WAKE_WORTH};
 use crate::slot::{Entered, Finish, Priority, Slot, SlotRef, WAITER_IS_WAKER};
-use crate::sync::{Ordering, park_timeout, thread};
+use crate::sync::{Ordering, compiler_fence, park_timeout, thread};
 
 /// Tasks of others run inside each other's waits, at most. Each level costs the stack of one task.
 pub(crate) const HELP_DEPTH_MAX: u32 = 16;
@@ -48,6 +47,9 @@ const WAIT_SPIN: Duration = Duration::from_micros(2);
 
 /// Descendants that are run in a row inside a scope or a join.
 const DESCENDANTS_MAX: usize = 32;
+
+/// How long after it went to sleep a worker looks for the last time (`sleep.rs`, pushes without a bell).
+const LAST_LOOK: Duration = Duration::from_millis(2);
 
 /// Looks between two readings of the clock, while searching.
 const LOOKS_PER_READING: u32 = 8;
@@ -87,11 +89,22 @@ struct Rest {
     offered: u64,
     /// Somebody who runs nothing himself has waited since it last rested.
     was_needed: bool,
+    /// Nothing was offered since it looked a last time.
+    has_looked_last: bool,
 }
 
 impl Rest {
     fn new(offered: u64) -> Rest {
-        Rest { since: Instant::now(), steals: 0, stolen: 0, has_stolen: false, nap: Duration::ZERO, offered, was_needed: false }
+        Rest {
+            since: Instant::now(),
+            steals: 0,
+            stolen: 0,
+            has_stolen: false,
+            nap: Duration::ZERO,
+            offered,
+            was_needed: false,
+            has_looked_last: false,
+        }
     }
 
     /// A new judgement begins.
@@ -135,17 +148,20 @@ pub(crate) fn main(shared: &SharedRef, number: u32, is_spare: bool) {
     };
     // SAFETY: the lane is given back below, by this thread.
     let lane = unsafe { &*lane };
+    let pin = Pin::on(lane);
     let mut rest = Rest::new(shared.offered_count());
     while let Some(work) = lane.next_work(&mut rest, is_spare) {
         lane.run(work);
     }
+    drop(pin);
     lane::detach(shared);
 }
 
 impl Lane {
     /// The next work, sleeping until there is some. `None` when this thread is to end.
     fn next_work(&self, rest: &mut Rest, is_spare: bool) -> Option<Work> {
-        let mut is_in_vain = std::mem::take(&mut rest.has_stolen) && rest.is_stealing_in_vain(self.desk().counters.stolen.get());
+        let mut is_in_vain =
+            std::mem::take(&mut rest.has_stolen) && rest.is_stealing_in_vain(self.desk().counters.stolen.get());
         loop {
             // Read before the look: what was pushed before the pool was told to stop is found then.
             let is_stopping = self.shared.is_stopping();
@@ -311,11 +327,14 @@ impl Lane {
         let offered = self.shared.offered_count();
         let was_offered = std::mem::replace(&mut rest.offered, offered) != offered;
         let stolen = self.desk().counters.stolen.get();
+        rest.has_looked_last &= !was_offered;
         if was_offered && !std::mem::take(&mut rest.was_needed) && !rest.was_worth(WAKE_WORTH, Instant::now(), stolen) {
             self.nap(rest.longer_nap());
         } else {
             rest.nap = Duration::ZERO;
-            self.sleep_unless(|| self.shared.has_work() || self.shared.is_stopping(), None);
+            let _resting = self.shared.begin_rest();
+            let timeout = (!std::mem::replace(&mut rest.has_looked_last, true)).then_some(LAST_LOOK);
+            self.sleep_unless(|| self.shared.has_work() || self.shared.is_stopping(), timeout);
         }
         rest.begin(Instant::now(), stolen);
     }
@@ -553,15 +572,33 @@ impl Lane {
 
     // Pushing.
 
-    /// Puts the entry of a queued task where it will be found.
+    /// Puts the entry of a queued task where it will be found, by this thread if by nobody else: it comes back to its ring
+    /// before it leaves the pool.
     #[inline]
     pub(crate) fn push(&self, slot: &Slot) {
+        if self.place(slot) {
+            self.announce_push();
+        }
+    }
+
+    /// Puts the entry of a queued task where it will be found, even if this thread should block, or never come back.
+    #[inline]
+    pub(crate) fn push_for_others(&self, slot: &Slot) {
+        if self.place(slot) {
+            self.ring_bell();
+        }
+    }
+
+    /// Puts an entry into the ring. `false` if it went elsewhere, and whoever is to know of it does.
+    #[inline]
+    fn place(&self, slot: &Slot) -> bool {
         if self.shared.flags() & flag::DETERMINISTIC != 0 || slot.state.priority() != Priority::Normal {
-            return self.push_elsewhere(slot);
+            self.push_elsewhere(slot);
+            return false;
         }
         self.desk().ring.push(SlotRef::of(slot).to_entry());
         self.desk().counters.offered.add(1);
-        self.announce_push();
+        true
     }
 
     /// Puts the entries of several queued tasks of normal priority into the ring, and shows them at once.
@@ -571,7 +608,7 @@ impl Lane {
         }
         let count = self.desk().ring.push_many(slots.map(SlotRef::to_entry));
         self.desk().counters.offered.add(count as u64);
-        self.announce_push();
+        self.ring_bell();
     }
 
     #[cold]
@@ -590,7 +627,7 @@ impl Lane {
     fn announce_push(&self) {
         // The compiler must not move the look before the push; that the processor may is accepted where the thread runs
         // its tasks itself, and ruled out by the bell where it may not.
-        compiler_fence(std::sync::atomic::Ordering::SeqCst);
+        compiler_fence(Ordering::SeqCst);
         if self.role == Role::Guest && self.calls.get() == 0 {
             self.ring_bell();
         } else if self.shared.sleep.would_wake() {
@@ -675,12 +712,11 @@ impl Lane {
 
     /// Runs one task of those left in a pool without threads. `false` if there is none.
     pub(crate) fn run_one_left(&self) -> bool {
-        if self.make_room() {
-            return true;
+        if let Some(queue) = &self.shared.deterministic {
+            return queue.pop().map(|slot| self.run_entry(slot)).is_some();
         }
-        let injector = &self.shared.injector;
-        let found = injector.pop(Priority::High).or_else(|| injector.pop(Priority::Normal)).map(Work::Task);
-        let found = found.or_else(|| self.steal()).or_else(|| injector.pop(Priority::Low).map(Work::Task));
+        let low = || self.shared.injector.pop(Priority::Low).map(Work::Task);
+        let found = self.find_near().or_else(|| self.steal()).or_else(low);
         found.map(|work| self.run(work)).is_some()
     }
 
@@ -774,7 +810,8 @@ impl Lane {
             return false;
         }
         let found = if self.may_take_anything(help) {
-            self.find_near().or_else(|| self.steal())
+            let low = || self.shared.injector.pop(Priority::Low).map(Work::Task);
+            self.find_near().or_else(|| self.steal()).or_else(low)
         } else {
             self.steal_fork()
         };

@@ -374,7 +374,8 @@ fn settings_out_of_range_are_refused_by_name() {
 fn workers_without_work_sleep_until_there_is_some() {
     let pool = pool_of(4);
     let parked = || pool.metrics().iter().map(|worker| worker.parked).sum::<u64>();
-    while parked() < 4 {
+    // Each looks once more a moment after it went to sleep, and then sleeps for good.
+    while parked() < 8 {
         std::thread::yield_now();
     }
 
