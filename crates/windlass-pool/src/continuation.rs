@@ -189,15 +189,7 @@ impl<T> sealed::Tie for Prepared<T> {
 
     #[expect(private_interfaces, reason = "the trait is sealed")]
     fn open_for_child(&self) -> Option<*const Slot> {
-        let count = self.children.get();
-        if count == 0 {
-            // ORDER: Relaxed; published with the child, or the parent.
-            self.slot().open.store(BUILDING, Ordering::Relaxed);
-            self.slot().state.set_children();
-        }
-        assert!(count + 1 < BUILDING, "a task can be kept open by 2³¹ − 1 others at most");
-        self.children.set(count + 1);
-        Some(self.slot.as_ptr())
+        Some(self.open_for_children(1))
     }
 }
 
@@ -270,6 +262,19 @@ impl<T> Prepared<T> {
     fn with_lane<R>(&self, f: impl FnOnce(&Lane) -> R) -> R {
         // SAFETY: as above.
         with_lane(unsafe { lane::shared_of(self.home) }, f)
+    }
+
+    /// Counts so many children in, and answers whom they are children of.
+    pub(crate) fn open_for_children(&self, more: u32) -> *const Slot {
+        let count = self.children.get();
+        if count == 0 && more > 0 {
+            // ORDER: Relaxed; published with the child, or the parent.
+            self.slot().open.store(BUILDING, Ordering::Relaxed);
+            self.slot().state.set_children();
+        }
+        assert!(more < BUILDING - count, "a task can be kept open by 2³¹ − 1 others at most");
+        self.children.set(count + more);
+        self.slot.as_ptr()
     }
 
     /// Has `next` run after this task has ended, however it ended. Any number of tasks may follow one, and one may

@@ -289,8 +289,10 @@ impl Drop for Pin<'_> {
 
 #[cold]
 fn with_other_lane<R>(shared: &SharedRef, f: impl FnOnce(&Lane) -> R) -> R {
+    let before = CURRENT.get();
     match switch_to(shared) {
         Some(lane) => {
+            let _back = GoBack::to(before);
             // SAFETY: as above; lanes are given back when the thread ends, or when nothing on the stack uses them.
             let lane = unsafe { &*lane };
             let _pin = Pin::on(lane);
@@ -298,6 +300,26 @@ fn with_other_lane<R>(shared: &SharedRef, f: impl FnOnce(&Lane) -> R) -> R {
         }
         // The thread is ending, and its storage has gone: a lane for this one call.
         None => f(&Lane::new(Arc::clone(shared), shared.take_desk(), Role::Guest)),
+    }
+}
+
+/// Makes a lane the current one again, if it is in the middle of something: a task of one pool that uses another one is
+/// still a task of the first.
+struct GoBack(*const Lane);
+
+impl GoBack {
+    fn to(before: *const Lane) -> GoBack {
+        // SAFETY: a current lane lives; one that is in the middle of something is not given back meanwhile.
+        let is_under_way = unsafe { before.as_ref() }.is_some_and(|lane| lane.calls.get() > 0);
+        GoBack(if is_under_way { before } else { ptr::null() })
+    }
+}
+
+impl Drop for GoBack {
+    fn drop(&mut self) {
+        if !self.0.is_null() {
+            CURRENT.set(self.0);
+        }
     }
 }
 

@@ -127,6 +127,10 @@ impl Pool {
         thread
     }
 
+    pub(crate) fn shared(&self) -> &SharedRef {
+        &self.shared
+    }
+
     // Tasks.
 
     /// Spawns a task: it runs on a worker, or on whoever waits for it first.

@@ -40,6 +40,7 @@
 use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
 
+use crate::graph::Segment;
 use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, Mutex, Ordering, lock};
 use crate::task::VTable;
 
@@ -423,6 +424,9 @@ pub(crate) struct Head {
     pub(crate) waiter: Waiter,
 }
 
+/// Marks the address of a segment: those of slots are even.
+const SEGMENT_TAG: usize = 1;
+
 /// One place for a task.
 #[repr(C, align(128))]
 pub(crate) struct Slot {
@@ -468,7 +472,7 @@ impl Slot {
     }
 }
 
-/// The address of a slot, as free lists and queues hold it.
+/// The address of a slot, as free lists and queues hold it; in queues also that of a segment, with a mark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(transparent)]
 pub(crate) struct SlotRef(*const Slot);
@@ -485,6 +489,18 @@ impl SlotRef {
 
     pub(crate) fn from_entry(entry: usize) -> SlotRef {
         SlotRef(std::ptr::with_exposed_provenance(entry))
+    }
+
+    /// The entry of a segment of a plan: an odd address, so that it is told from a task's.
+    pub(crate) fn of_segment(segment: *const Segment) -> SlotRef {
+        SlotRef(segment.map_addr(|address| address | SEGMENT_TAG).cast())
+    }
+
+    /// The segment, if it is the entry of one.
+    #[inline(always)]
+    pub(crate) fn as_segment(self) -> Option<*const Segment> {
+        let is_segment = self.0.addr() & SEGMENT_TAG != 0;
+        is_segment.then(|| self.0.map_addr(|address| address & !SEGMENT_TAG).cast())
     }
 
     /// The number that rings hold.

@@ -1,9 +1,11 @@
 //! Everything that threads share, from one place: the standard library, or loom's models of it.
 
-pub(crate) use std::sync::atomic::compiler_fence;
+pub(crate) use std::sync::atomic::{AtomicU32 as ProcessCounter, compiler_fence};
 /// A lock that is a constant, for what the whole process has once and no model looks at.
 #[cfg(debug_assertions)]
 pub(crate) use std::sync::{Mutex as ProcessMutex, MutexGuard as ProcessMutexGuard, PoisonError};
+/// A lock around what users' closures exchange, which no model looks at.
+pub(crate) use std::sync::{RwLock as ResultLock, RwLockReadGuard as ResultReadGuard, TryLockError};
 
 #[cfg(not(loom))]
 pub(crate) use std::{

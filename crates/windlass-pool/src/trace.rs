@@ -3,6 +3,7 @@
 //! While tracing is on, each thread notes the begin and the end of the tasks it runs in a buffer of its own, up to
 //! [`SPANS_MAX`] of them; while it is off, nothing is done but the look at the flags that every task costs anyway.
 
+use std::borrow::Cow;
 use std::fmt::Write;
 use std::time::Instant;
 
@@ -12,9 +13,9 @@ use crate::sync::{Mutex, lock};
 pub(crate) const SPANS_MAX: usize = 1 << 16;
 
 /// A task that runs, or ran.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub(crate) struct Span {
-    name: &'static str,
+    name: Cow<'static, str>,
     began: Instant,
     ended: Instant,
 }
@@ -24,7 +25,7 @@ pub(crate) struct Span {
 pub(crate) struct TraceBuffer(Mutex<Vec<Span>>);
 
 impl TraceBuffer {
-    pub(crate) fn begin(&self, name: &'static str) -> Span {
+    pub(crate) fn begin(&self, name: Cow<'static, str>) -> Span {
         let now = Instant::now();
         Span { name, began: now, ended: now }
     }
@@ -75,7 +76,7 @@ fn write_span(json: &mut String, thread: usize, span: &Span, first: Instant) {
         length / 1_000,
         length % 1_000
     );
-    write_string(json, span.name);
+    write_string(json, &span.name);
     json.push('}');
 }
 

@@ -18,6 +18,7 @@
 use std::time::{Duration, Instant};
 
 use crate::forks::ForkHead;
+use crate::graph::Segment;
 use crate::lane::{self, Lane, Pin, Role};
 use crate::ring::Steal;
 use crate::shared::{SharedRef, flag};
@@ -56,7 +57,7 @@ const LOOKS_PER_READING: u32 = 8;
 
 /// Something to do.
 pub(crate) enum Work {
-    /// The entry of a task.
+    /// The entry of a task, or of a segment of a plan.
     Task(SlotRef),
     /// The second half of a join, and the desk of the thread that waits for it.
     Fork { fork: *const ForkHead, owner: u32 },
@@ -409,6 +410,9 @@ impl Lane {
     /// The entry of a task came out of a queue.
     #[inline]
     pub(crate) fn run_entry(&self, slot: SlotRef) {
+        if let Some(segment) = slot.as_segment() {
+            return self.run_segment(segment);
+        }
         // SAFETY: the pool outlives its lanes.
         let slot = unsafe { slot.get() };
         match slot.state.enter() {
@@ -420,6 +424,19 @@ impl Lane {
             Entered::Shared => self.run_claimed(slot),
             Entered::Spent => {}
             Entered::SpentLast => self.free_slot(slot),
+        }
+    }
+
+    /// The entry of a segment came out of a queue.
+    fn run_segment(&self, segment: *const Segment) {
+        self.enter_call();
+        let floor = self.floor.replace(self.desk().ring.tail());
+        // SAFETY: it came out of a queue.
+        unsafe { Segment::run(segment, self) };
+        self.floor.set(floor);
+        self.leave_call();
+        if self.shared.flags() & flag::WATCHED != 0 {
+            self.shared.tell_watchers();
         }
     }
 
@@ -450,7 +467,7 @@ impl Lane {
         // SAFETY: the claim made the closure ours. The table was written before the task was scheduled.
         let head = unsafe { &*slot.head.get() };
         self.begin_of(head.parent);
-        let span = (flags & flag::TRACE != 0).then(|| self.desk().trace.begin((head.vtable.name)()));
+        let span = (flags & flag::TRACE != 0).then(|| self.desk().trace.begin((head.vtable.name)().into()));
         let floor = self.enter_task(slot);
         // SAFETY: as above.
         unsafe { (head.vtable.run)(slot.storage()) };
@@ -599,6 +616,17 @@ impl Lane {
         self.desk().ring.push(SlotRef::of(slot).to_entry());
         self.desk().counters.offered.add(1);
         true
+    }
+
+    /// Puts a segment where it will be found, by this thread if by nobody else.
+    #[inline]
+    pub(crate) fn push_entry(&self, entry: SlotRef) {
+        if let Some(queue) = &self.shared.deterministic {
+            return queue.push(entry);
+        }
+        self.desk().ring.push(entry.to_entry());
+        self.desk().counters.offered.add(1);
+        self.announce_push();
     }
 
     /// Puts the entries of several queued tasks of normal priority into the ring, and shows them at once.
