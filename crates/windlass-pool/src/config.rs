@@ -86,14 +86,11 @@ impl PoolConfig {
     /// Checks every range.
     pub(crate) fn validate(&self) -> Result<(), PoolError> {
         within("threads", self.threads, 1, THREADS_MAX)?;
-        within("stack_size", self.stack_size, STACK_SIZE_MIN, isize::MAX as usize)?;
+        validate_thread(&self.name, self.stack_size)?;
         within("slot_count_max", self.slot_count_max, 1, SLOTS_MAX)?;
         within("spare_threads_max", self.spare_threads_max, 0, THREADS_MAX)?;
         if let Some(spin) = self.spin.filter(|spin| *spin > SPIN_MAX) {
             return Err(refused("spin", format!("{spin:?}"), "must be at most 1ms"));
-        }
-        if self.name.contains('\0') {
-            return Err(refused("name", format!("{:?}", self.name), "must not contain NUL"));
         }
         Ok(())
     }
@@ -118,6 +115,15 @@ impl fmt::Debug for PoolConfig {
             .field("deterministic_seed", &self.deterministic_seed)
             .finish_non_exhaustive()
     }
+}
+
+/// Checks what a thread is started with.
+pub(crate) fn validate_thread(name: &str, stack_size: usize) -> Result<(), PoolError> {
+    within("stack_size", stack_size, STACK_SIZE_MIN, isize::MAX as usize)?;
+    if name.contains('\0') {
+        return Err(refused("name", format!("{name:?}"), "must not contain NUL"));
+    }
+    Ok(())
 }
 
 fn refused(field: &'static str, found: String, allowed: &str) -> PoolError {

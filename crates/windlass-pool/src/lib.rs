@@ -63,6 +63,7 @@ mod worker;
 
 mod affinity;
 mod blocking;
+mod burst;
 mod cancel;
 mod continuation;
 mod deterministic;
@@ -77,6 +78,7 @@ mod waits_for;
 mod loom_tests;
 
 pub use blocking::blocking;
+pub use burst::{Burst, BurstConfig, Hot, Refused};
 pub use cancel::{CancelToken, Cancelled};
 pub use config::{PanicHook, PoolConfig, ThreadHook};
 pub use continuation::{Prepared, TaskOptions, Tie};
