@@ -107,8 +107,10 @@ fn in_forte(worker: &forte::Worker, n: u64) -> u64 {
 
 const THREADS: usize = 2;
 
-/// The forms of `pool_fib`, all of them with two tasks for each call.
-const FORMS: [(&str, fn(&'static Pool, u64) -> u64); 4] = [
+/// A way to compute fib(n) with two tasks for each call.
+type SpawnedFib = fn(&'static Pool, u64) -> u64;
+
+const FORMS: [(&str, SpawnedFib); 4] = [
     ("windlass, two spawns, wait_until", windlass::fib_by_predicate),
     ("windlass, two spawns, two waits", windlass::fib_by_handles),
     ("windlass, the same, older first", windlass::fib_by_handles_in_order),
