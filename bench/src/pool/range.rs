@@ -12,8 +12,8 @@ use crate::report::grouped;
 
 const THREADS: usize = 2;
 
-/// Items, and samples in one turn.
-const SIZES: [(u64, usize); 2] = [(100_000, 15), (10_000_000, 1)];
+/// Items, and samples in one turn: back to back, so that all but the first meet workers that are awake.
+const SIZES: [(u64, usize); 2] = [(100_000, 15), (10_000_000, 3)];
 
 /// A way to add the numbers below `len`.
 type Sum = fn(&Pool, u64) -> u64;
