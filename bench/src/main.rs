@@ -1,5 +1,5 @@
 //! `cargo xtask bench [NAME…]`: what the embedded store and the server on top of it do, on this machine, in one run.
-//! `cargo xtask bench pool [WORKLOAD…]` is a suite of its own, about the pool of tasks.
+//! `cargo xtask bench pool [--quick] [WORKLOAD…]` is a suite of its own, about the pool of tasks.
 //!
 //! Every scenario is a question. Figures are medians of [`REPEATS`] repetitions, with the least beside them; the bare
 //! library is measured in the same run, for a ratio means more than a number of one machine.
@@ -38,7 +38,8 @@ fn main() {
             println!("{name:<10} {question}");
         }
         println!("all        every one of them");
-        println!("pool       the pool of tasks beside other pools; or some of: {}", pool::names());
+        println!("pool       the pool of tasks beside other pools, in some minutes; pool --quick in one");
+        println!("           or some of it: {}", pool::names());
         return;
     }
     for (name, question, scenario) in SCENARIOS {

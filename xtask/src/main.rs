@@ -24,7 +24,8 @@ cargo xtask COMMAND
   docs [--check]      writes docs/job_lifecycle.md and builds the reference; --check only compares
   soak --only NAME --minutes M
                       a crash scenario (kill, term, stop) again and again, with a ledger that adds up over runs
-  bench [NAME]        the benchmarks of bench/; without a name it lists them";
+  bench [NAME]        the benchmarks of bench/; without a name it lists them
+  bench pool --quick  in a minute, whether the pool's benchmarks run";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

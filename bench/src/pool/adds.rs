@@ -2,16 +2,18 @@
 
 use std::hint::black_box;
 
-use super::measure::{Extra, Panel, Role, Table, Unit};
+use super::measure::{Effort, Extra, Panel, Role, Suite, Unit};
 use super::peers::{ChannelPool, MutexPool, RayonInPlace, RayonScope, TaskPool, started};
 use super::tally;
-use super::windlass::Windlass;
+use super::windlass::{Windlass, WindlassMany};
+use crate::report::grouped;
 
 pub const TASKS: usize = 500_000;
 pub const ADDS: u64 = 100;
 pub const WARM_UP: usize = 100_000;
 
-const PER_TASK: Extra = Extra { label: "ns per task", of: |row, _| Some(row.median * 1e6 / TASKS as f64) };
+/// How many times as long as the plain loop.
+const TO_LOOP: Extra = Extra { label: "to plain loop", of: |row, rows| Some(row.median / rows[0].median) };
 
 /// A task.
 pub fn add_up() {
@@ -22,27 +24,36 @@ pub fn add_up() {
     tally::add(sum);
 }
 
-pub fn run(tables: &mut Vec<Table>) {
-    for threads in [1, 2, 4, 8, 16, 32] {
-        let title = format!("500 000 tasks of 100 adds from outside, {}", super::threads(threads));
-        let mut panel = Panel::new("adds", title, Unit::Milliseconds).extra(PER_TASK);
-        panel.floor("plain loop", |clock| verify(|| clock.time(|| (0..TASKS).for_each(|_| add_up()))));
-        add::<RayonInPlace>(&mut panel, Role::Peer, threads);
-        add::<RayonScope>(&mut panel, Role::Peer, threads);
-        add::<ChannelPool>(&mut panel, Role::Peer, threads);
-        add::<MutexPool>(&mut panel, Role::Peer, threads);
-        add::<Windlass>(&mut panel, Role::Windlass, threads);
-        tables.push(panel.run());
+pub fn run(suite: &mut Suite) {
+    let (thread_counts, tasks): (&[usize], usize) = match suite.effort {
+        Effort::Full => (&[1, 2, 4, 8, 16, 32], TASKS),
+        Effort::Quick => (&[2, 32], TASKS / 5),
+    };
+    for threads in thread_counts {
+        suite.measure(panel(*threads, tasks));
     }
 }
 
-fn add<P: TaskPool>(panel: &mut Panel, role: Role, threads: usize) {
+fn panel(threads: usize, tasks: usize) -> Panel {
+    let title = format!("{} tasks of 100 adds from outside, {}", grouped(tasks as f64), super::threads(threads));
+    let mut panel = Panel::new("adds", title, Unit::Nanoseconds).per(tasks as u64).extra(TO_LOOP);
+    panel.floor("plain loop", move |clock| verify(tasks, || clock.time(|| (0..tasks).for_each(|_| add_up()))));
+    add::<RayonInPlace>(&mut panel, Role::Peer, threads, tasks);
+    add::<RayonScope>(&mut panel, Role::Peer, threads, tasks);
+    add::<ChannelPool>(&mut panel, Role::Peer, threads, tasks);
+    add::<MutexPool>(&mut panel, Role::Peer, threads, tasks);
+    add::<Windlass>(&mut panel, Role::Windlass, threads, tasks);
+    add::<WindlassMany>(&mut panel, Role::Windlass, threads, tasks);
+    panel
+}
+
+fn add<P: TaskPool>(panel: &mut Panel, role: Role, threads: usize, tasks: usize) {
     panel.add(role, P::NAME, move |clock| {
         let mut pool: P = started(threads, WARM_UP);
-        verify(|| clock.time(|| pool.flat(TASKS, add_up)));
+        verify(tasks, || clock.time(|| pool.flat(tasks, add_up)));
     });
 }
 
-fn verify(f: impl FnOnce()) {
-    tally::verify(TASKS as u64 * ADDS, f);
+fn verify(tasks: usize, f: impl FnOnce()) {
+    tally::verify(tasks as u64 * ADDS, f);
 }

@@ -6,8 +6,9 @@
 use std::thread::sleep;
 use std::time::Duration;
 
-use super::measure::{Panel, Role, Table, Unit, thread_cpu_time};
-use super::{peers, windlass};
+use super::measure::{Panel, Role, Suite, Unit, thread_cpu_time};
+use super::peers::{self, all_workers, with_caller};
+use super::windlass::{self, Crew};
 
 const THREADS: usize = 2;
 
@@ -33,30 +34,33 @@ enum Work {
     Uneven,
 }
 
-pub fn run(tables: &mut Vec<Table>) {
-    tables.push(measure("join(10 ms, 10 ms) from cold, 2 threads; ideal 10", Work::Pair));
+pub fn run(suite: &mut Suite) {
+    suite.measure(panel("join(10 ms, 10 ms) from cold, 2 threads; ideal 10", Work::Pair));
     let title = "join(join(12 ms, 4 ms), join(6 ms, 10 ms)) from cold, 2 threads; ideal 16";
-    tables.push(measure(title, Work::Uneven));
+    suite.measure(panel(title, Work::Uneven));
 }
 
-fn measure(title: &str, work: Work) -> Table {
+fn panel(title: &str, work: Work) -> Panel {
     let mut panel = Panel::new("coarse", title, Unit::Milliseconds);
-    let mut cold = |role, name: &str, run: Box<dyn Fn()>| {
+    let mut cold = |role, name: String, run: Box<dyn Fn()>| {
         panel.add(role, name, move |clock| {
             sleep(PAUSE);
             clock.time(&run);
         });
     };
-    cold(Role::Floor, "one after the other", Box::new(move || in_sequence(work)));
-    let pool = peers::chili(THREADS);
-    cold(Role::Peer, "chili", Box::new(move || in_chili(&mut pool.scope(), work)));
-    let pool = peers::rayon(THREADS);
-    cold(Role::Peer, "rayon join", Box::new(move || pool.install(|| in_rayon(work))));
-    let pool = peers::Forte::start(THREADS);
-    cold(Role::Peer, "forte", Box::new(move || pool.0.with_worker(|worker| in_forte(worker, work))));
-    let pool = windlass::pool(THREADS);
-    cold(Role::Windlass, "windlass join", Box::new(move || in_windlass(&pool, work)));
-    panel.run()
+    cold(Role::Floor, "one after the other".to_owned(), Box::new(move || in_sequence(work)));
+    let (name, pool) = (with_caller("chili", THREADS), peers::chili(THREADS));
+    cold(Role::Peer, name, Box::new(move || in_chili(&mut pool.scope(), work)));
+    let (name, pool) = (all_workers("rayon join", THREADS), peers::rayon(THREADS));
+    cold(Role::Peer, name, Box::new(move || pool.install(|| in_rayon(work))));
+    let (name, pool) = (with_caller("forte", THREADS), peers::Forte::start(THREADS));
+    cold(Role::Peer, name, Box::new(move || pool.0.with_worker(|worker| in_forte(worker, work))));
+    // With a worker for each core the caller is one thread too many: that is what the pool's defaults give.
+    for crew in Crew::of_both_kinds(THREADS).into_iter().chain([Crew::with_caller(THREADS + 1)]) {
+        let name = crew.named("windlass join");
+        cold(Role::Windlass, name, Box::new(move || crew.run(move |pool| in_windlass(pool, work))));
+    }
+    panel
 }
 
 fn in_sequence(work: Work) {

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
-use super::measure::{Extra, Panel, Role, Row, Table, Unit};
+use super::measure::{Extra, Panel, Role, Row, Suite, Unit};
 use super::peers::{RayonInPlace, TaskPool, started};
 use super::windlass::Windlass;
 use super::{adds, tally};
@@ -41,11 +41,11 @@ fn share(row: &Row, rows: &[Row]) -> Option<f64> {
     Some(alone.median / row.median * 100.0)
 }
 
-pub fn run(tables: &mut Vec<Table>) {
+pub fn run(suite: &mut Suite) {
     let work = Work { tasks: FLAT_TASKS, task: tally::add_one, counted: FLAT_TASKS as u64 };
-    tables.push(measure("100 000 empty tasks from outside, in a crowd", work));
+    suite.measure(panel("100 000 empty tasks from outside, in a crowd", work));
     let work = Work { tasks: adds::TASKS, task: adds::add_up, counted: adds::TASKS as u64 * adds::ADDS };
-    tables.push(measure("500 000 tasks of 100 adds from outside, in a crowd", work));
+    suite.measure(panel("500 000 tasks of 100 adds from outside, in a crowd", work));
 }
 
 /// What follows the library in a subject's name.
@@ -53,11 +53,11 @@ fn conditions(name: &str) -> &str {
     name.split_once(',').map_or("", |(_library, conditions)| conditions)
 }
 
-fn measure(title: &str, work: Work) -> Table {
+fn panel(title: &str, work: Work) -> Panel {
     let mut panel = Panel::new("crowd", title, Unit::Milliseconds).extra(SHARE).ranked_by(conditions);
     add_all::<RayonInPlace>(&mut panel, Role::Peer, "rayon", work);
     add_all::<Windlass>(&mut panel, Role::Windlass, "windlass", work);
-    panel.run()
+    panel
 }
 
 fn add_all<P: TaskPool>(panel: &mut Panel, role: Role, name: &str, work: Work) {

@@ -1,12 +1,13 @@
 //! `fib` and `pool_fib`: what a fork costs when there is nothing else to do.
 //!
-//! The peers' threads are counted alike: chili's and forte's caller takes part and is one of them; rayon's and
-//! windlass's caller waits.
+//! Threads are counted alike: chili's and forte's caller takes part and is one of them, rayon's waits, and windlass's
+//! does either, in rows of their own.
 
 use std::hint::black_box;
 
-use super::measure::{Extra, Panel, Row, Table, Unit};
-use super::{peers, windlass};
+use super::measure::{Effort, Extra, Panel, Row, Suite, Unit};
+use super::peers::{self, all_workers, with_caller};
+use super::windlass::{self, Crew, Pool};
 
 /// The n of `fib`, its value, and the calls it takes.
 const N: u64 = 35;
@@ -25,13 +26,13 @@ fn fork_cost(row: &Row, rows: &[Row]) -> Option<f64> {
     Some((row.median - rows[0].median) * 2.0)
 }
 
-pub fn run_fib(tables: &mut Vec<Table>) {
+pub fn run_fib(suite: &mut Suite) {
     for threads in [1, 2] {
-        tables.push(joined(threads));
+        suite.measure(joined(threads));
     }
 }
 
-fn joined(threads: usize) -> Table {
+fn joined(threads: usize) -> Panel {
     let title = format!("fib({N}) by join, per call, {}", super::threads(threads));
     let mut panel = Panel::new("fib", title, Unit::Nanoseconds).per(CALLS);
     if threads == 1 {
@@ -39,18 +40,29 @@ fn joined(threads: usize) -> Table {
     }
     panel.floor("plain call", |clock| check(VALUE, clock.time(|| plain(N))));
     let pool = peers::chili(threads);
-    panel.peer("chili", move |clock| check(VALUE, clock.time(|| in_chili(&mut pool.scope(), N))));
+    panel.peer(with_caller("chili", threads), move |clock| {
+        check(VALUE, clock.time(|| in_chili(&mut pool.scope(), N)));
+    });
     let pool = peers::rayon(threads);
-    panel.peer("rayon join", move |clock| check(VALUE, clock.time(|| pool.install(|| in_rayon(N)))));
+    panel.peer(all_workers("rayon join", threads), move |clock| {
+        check(VALUE, clock.time(|| pool.install(|| in_rayon(N))));
+    });
     let pool = peers::Forte::start(threads);
-    panel.peer("forte", move |clock| {
+    panel.peer(with_caller("forte", threads), move |clock| {
         check(VALUE, clock.time(|| pool.0.with_worker(|worker| in_forte(worker, N))));
     });
-    let pool = windlass::pool(threads);
-    panel.windlass("windlass join", move |clock| {
-        check(VALUE, clock.time(|| windlass::within(&pool, || windlass::fib(&pool, N))));
-    });
-    panel.run()
+    for crew in Crew::of_both_kinds(threads) {
+        panel.windlass(crew.named("windlass lane"), move |clock| {
+            let fib = |pool: &Pool| pool.attach(|lane| windlass::fib_by_lane(lane, N));
+            check(VALUE, clock.time(|| crew.run(fib)));
+        });
+    }
+    for crew in Crew::of_both_kinds(threads) {
+        panel.windlass(crew.named("windlass join"), move |clock| {
+            check(VALUE, clock.time(|| crew.run(|pool| windlass::fib(pool, N))));
+        });
+    }
+    panel
 }
 
 fn check(expected: u64, found: u64) {
@@ -95,33 +107,44 @@ fn in_forte(worker: &forte::Worker, n: u64) -> u64 {
 
 const THREADS: usize = 2;
 
-pub fn run_pool_fib(tables: &mut Vec<Table>) {
-    tables.push(spawned_in_new_pools());
-    for (n, value, next) in [(25, 75_025, 121_393), (30, 832_040, 1_346_269)] {
-        tables.push(spawned(n, value, calls(next)));
+/// A way to compute fib(n) with two tasks for each call.
+type SpawnedFib = fn(&'static Pool, u64) -> u64;
+
+const FORMS: [(&str, SpawnedFib); 4] = [
+    ("windlass, two spawns, wait_until", windlass::fib_by_predicate),
+    ("windlass, two spawns, two waits", windlass::fib_by_handles),
+    ("windlass, the same, older first", windlass::fib_by_handles_in_order),
+    ("windlass, scope with two spawns", windlass::fib_by_scopes),
+];
+
+pub fn run_pool_fib(suite: &mut Suite) {
+    suite.measure(spawned_in_new_pools());
+    suite.measure(spawned(25, 75_025, calls(121_393)));
+    suite.measure(spawned(28, 317_811, calls(514_229)));
+    if suite.effort == Effort::Full {
+        suite.measure(spawned(30, 832_040, calls(1_346_269)));
     }
 }
 
 /// As its origin has it: the pool begins and ends inside the timed part.
-fn spawned_in_new_pools() -> Table {
+fn spawned_in_new_pools() -> Panel {
     let title = "fib(25), two tasks per call, pool created inside the timed part, whole, 2 threads";
     let mut panel = Panel::new("pool_fib", title, Unit::Milliseconds);
     let in_rayon = || peers::rayon(THREADS).install(|| scoped_in_rayon(25));
     panel.peer("rayon, scope with two spawns", move |clock| check(75_025, clock.time(in_rayon)));
-    panel.windlass("windlass, two spawns and waits", |clock| {
-        check(75_025, clock.time(|| windlass::spawned_fib_in_new_pool(THREADS, 25)));
+    panel.peer("forte, scope with two spawns", |clock| {
+        let in_forte = || peers::Forte::start(THREADS).0.with_worker(|worker| scoped_in_forte(worker, 25));
+        check(75_025, clock.time(in_forte));
     });
-    panel.windlass("windlass, scope with two spawns", |clock| {
-        let run = || {
-            let pool = windlass::pool(THREADS);
-            windlass::within(&pool, || windlass::scoped_fib(&pool, 25))
-        };
-        check(75_025, clock.time(run));
-    });
-    panel.run()
+    for (name, fib) in FORMS {
+        panel.windlass(name, move |clock| {
+            check(75_025, clock.time(|| Crew::all_workers(THREADS).run(move |pool| fib(pool, 25))));
+        });
+    }
+    panel
 }
 
-fn spawned(n: u64, value: u64, calls: u64) -> Table {
+fn spawned(n: u64, value: u64, calls: u64) -> Panel {
     let title = format!("fib({n}), two tasks per call, per call, 2 threads");
     let mut panel = Panel::new("pool_fib", title, Unit::Nanoseconds).per(calls);
     panel.floor("plain call", move |clock| check(value, clock.time(|| plain(n))));
@@ -129,15 +152,27 @@ fn spawned(n: u64, value: u64, calls: u64) -> Table {
     panel.peer("rayon, scope with two spawns", move |clock| {
         check(value, clock.time(|| pool.install(|| scoped_in_rayon(n))));
     });
-    let pool = windlass::kept_pool(THREADS);
-    panel.windlass("windlass, two spawns and waits", move |clock| {
-        check(value, clock.time(|| windlass::within(pool, || windlass::spawned_fib(&pool, n))));
+    let pool = peers::Forte::start(THREADS);
+    panel.peer("forte, scope with two spawns", move |clock| {
+        check(value, clock.time(|| pool.0.with_worker(|worker| scoped_in_forte(worker, n))));
     });
-    let pool = windlass::pool(THREADS);
-    panel.windlass("windlass, scope with two spawns", move |clock| {
-        check(value, clock.time(|| windlass::within(&pool, || windlass::scoped_fib(&pool, n))));
+    for (name, fib) in FORMS {
+        let crew = Crew::all_workers(THREADS);
+        panel.windlass(name, move |clock| check(value, clock.time(|| crew.run(move |pool| fib(pool, n)))));
+    }
+    panel
+}
+
+fn scoped_in_forte(worker: &forte::Worker, n: u64) -> u64 {
+    if n < 2 {
+        return n;
+    }
+    let (mut a, mut b) = (0, 0);
+    worker.scope(|scope| {
+        scope.spawn(|worker: &forte::Worker| a = scoped_in_forte(worker, n - 1));
+        scope.spawn(|worker: &forte::Worker| b = scoped_in_forte(worker, n - 2));
     });
-    panel.run()
+    a + b
 }
 
 fn scoped_in_rayon(n: u64) -> u64 {

@@ -1,7 +1,7 @@
 //! Runs subjects by turns and keeps what they took.
 //!
 //! A [`Panel`] is one question put to several subjects. Every subject is run once to warm up, then they take turns
-//! (A B C A B C …) [`TURNS`] times, so that a change of the machine's mood meets all of them. A subject times the part
+//! (A B C A B C …) several times, so that a change of the machine's mood meets all of them. A subject times the part
 //! that counts with its [`Clock`]; what it sets up before is not measured.
 
 use std::thread::sleep;
@@ -12,8 +12,46 @@ use serde::Serialize;
 
 use super::host::Noise;
 
-/// Turns of every subject in a panel.
-pub const TURNS: usize = 7;
+/// How much time a run takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Effort {
+    /// For figures: some minutes.
+    Full,
+    /// To see that everything runs: under a minute. The largest sizes are left out, and medians mean little.
+    Quick,
+}
+
+impl Effort {
+    /// Turns of every subject in a panel.
+    pub fn turns(self) -> usize {
+        match self {
+            Effort::Full => 7,
+            Effort::Quick => 3,
+        }
+    }
+
+    /// Samples or operations: all of them, or a fifth.
+    pub fn share(self, count: usize) -> usize {
+        match self {
+            Effort::Full => count,
+            Effort::Quick => count.div_ceil(5),
+        }
+    }
+}
+
+/// A run: the tables so far.
+pub struct Suite {
+    pub effort: Effort,
+    pub tables: Vec<Table>,
+}
+
+impl Suite {
+    /// Measures, and keeps the table.
+    pub fn measure(&mut self, panel: Panel) {
+        self.tables.push(panel.run(self.effort.turns()));
+    }
+}
 
 /// Between the turns, for the threads of the one before to fall asleep.
 const SETTLE: Duration = Duration::from_millis(2);
@@ -36,6 +74,8 @@ pub enum Unit {
     Nanoseconds,
     Microseconds,
     Milliseconds,
+    /// No time at all: how often something happened.
+    Times,
 }
 
 impl Unit {
@@ -44,6 +84,7 @@ impl Unit {
             Unit::Nanoseconds => "ns",
             Unit::Microseconds => "µs",
             Unit::Milliseconds => "ms",
+            Unit::Times => "times",
         }
     }
 
@@ -53,6 +94,8 @@ impl Unit {
             Unit::Nanoseconds => seconds * 1e9,
             Unit::Microseconds => seconds * 1e6,
             Unit::Milliseconds => seconds * 1e3,
+            // `Clock::count` keeps a count as so many seconds.
+            Unit::Times => seconds,
         }
     }
 }
@@ -113,6 +156,11 @@ impl Clock {
             self.walls.push(since.elapsed());
         }
         self.cpus.push((cpu_time() - cpu) / count);
+    }
+
+    /// Keeps how often something happened, for a panel in [`Unit::Times`].
+    pub fn count(&mut self, times: f64) {
+        self.record(Duration::from_secs_f64(times), Duration::ZERO);
     }
 
     /// Keeps a sample that was taken by other means.
@@ -210,13 +258,13 @@ impl Panel {
     }
 
     /// Measures, and makes the table. The pools end with the panel.
-    pub fn run(mut self) -> Table {
+    fn run(mut self, turns: usize) -> Table {
         let noise = Noise::start();
         let mut clocks: Vec<Clock> = self.subjects.iter().map(|_| Clock::default()).collect();
         for subject in &mut self.subjects {
             (subject.turn)(&mut Clock::default());
         }
-        for _ in 0..TURNS {
+        for _ in 0..turns {
             for (subject, clock) in self.subjects.iter_mut().zip(&mut clocks) {
                 sleep(SETTLE);
                 (subject.turn)(clock);

@@ -5,6 +5,7 @@
 //! A wake on the same core costs a tenth of one across, and where a worker sleeps is the scheduler's choice, which may
 //! last for a whole run: look at the floor first. On one core there is no choice, and what is left is the pools' own.
 
+use std::hint::black_box;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, JoinHandle, Thread};
@@ -12,20 +13,22 @@ use std::time::Duration;
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-use super::measure::{Panel, Role, TURNS, Table, Unit};
+use super::measure::{Panel, Role, Suite, Unit};
 use super::peers::{ChannelPool, MutexPool, RayonScope, RayonSpawn, ScopedThreadpool, TaskPool, Threadpool, Tokio};
-use super::windlass::{Windlass, WindlassSpawn, WindlassWithin};
+use super::windlass::{Windlass, WindlassDetached, WindlassPrepared, WindlassWithin};
 
 const THREADS: usize = 2;
-const HOT_SAMPLES: u32 = 2_000;
-const COLD_SAMPLES: u32 = 300;
+const HOT_SAMPLES: usize = 2_000;
+const COLD_SAMPLES: usize = 300;
 const COLD_PAUSE: Duration = Duration::from_millis(2);
 
-pub fn run(tables: &mut Vec<Table>) {
-    tables.push(measure("one task from outside, back to back, 2 threads", HOT_SAMPLES, Duration::ZERO));
+pub fn run(suite: &mut Suite) {
+    let (turns, share) = (suite.effort.turns(), |count| suite.effort.share(count));
+    let [hot, cold] = [share(HOT_SAMPLES), share(COLD_SAMPLES)].map(|count| count.div_ceil(turns) as u32);
+    suite.measure(panel("one task from outside, back to back, 2 threads", hot, Duration::ZERO));
     let title = "one task from outside, back to back, 2 threads, all on one core";
-    tables.push(on_one_core(|| measure(title, HOT_SAMPLES, Duration::ZERO)));
-    tables.push(measure("one task from outside, 2 ms after the last, 2 threads", COLD_SAMPLES, COLD_PAUSE));
+    on_one_core(|| suite.measure(panel(title, hot, Duration::ZERO)));
+    suite.measure(panel("one task from outside, 2 ms after the last, 2 threads", cold, COLD_PAUSE));
 }
 
 /// Runs `f` with this thread, and those it starts, on the first core it may use.
@@ -40,9 +43,9 @@ fn on_one_core<R>(f: impl FnOnce() -> R) -> R {
     value
 }
 
-fn measure(title: &str, samples: u32, pause: Duration) -> Table {
+fn panel(title: &str, samples: u32, pause: Duration) -> Panel {
     let mut panel = Panel::new("one", title, Unit::Microseconds).p99();
-    let samples = samples.div_ceil(TURNS as u32);
+    add::<Call>(&mut panel, Role::Floor, samples, pause);
     add::<RawThread>(&mut panel, Role::Floor, samples, pause);
     add::<RayonScope>(&mut panel, Role::Peer, samples, pause);
     add::<RayonSpawn>(&mut panel, Role::Peer, samples, pause);
@@ -52,9 +55,10 @@ fn measure(title: &str, samples: u32, pause: Duration) -> Table {
     add::<Threadpool>(&mut panel, Role::Peer, samples, pause);
     add::<ScopedThreadpool>(&mut panel, Role::Peer, samples, pause);
     add::<Windlass>(&mut panel, Role::Windlass, samples, pause);
-    add::<WindlassSpawn>(&mut panel, Role::Windlass, samples, pause);
+    add::<WindlassPrepared>(&mut panel, Role::Windlass, samples, pause);
     add::<WindlassWithin>(&mut panel, Role::Windlass, samples, pause);
-    panel.run()
+    add::<WindlassDetached>(&mut panel, Role::Windlass, samples, pause);
+    panel
 }
 
 fn add<P: TaskPool>(panel: &mut Panel, role: Role, samples: u32, pause: Duration) {
@@ -67,6 +71,25 @@ fn add<P: TaskPool>(panel: &mut Panel, role: Role, samples: u32, pause: Duration
             value = answer;
         });
     });
+}
+
+/// No task at all: what the clock, and caches that have gone cold, cost by themselves.
+struct Call;
+
+impl TaskPool for Call {
+    const NAME: &'static str = "plain call";
+
+    fn start(_threads: usize) -> Call {
+        Call
+    }
+
+    fn flat(&mut self, count: usize, task: fn()) {
+        (0..count).for_each(|_| task());
+    }
+
+    fn one(&mut self, value: u64) -> u64 {
+        black_box(value) + 1
+    }
 }
 
 /// One parked thread that is handed a number and hands back the next: the least that a task of another thread costs.

@@ -84,6 +84,23 @@ pub fn answered(value: u64, spawn: impl FnOnce(Box<dyn FnOnce() + Send>)) -> u64
     receive.recv().expect("the task answers")
 }
 
+/// How a row is called in which so many workers run everything, and the caller waits.
+pub fn all_workers(name: &str, threads: usize) -> String {
+    match threads {
+        1 => format!("{name}, 1 worker"),
+        _ => format!("{name}, {threads} workers"),
+    }
+}
+
+/// How a row is called in which the caller takes part, and is one of so many threads.
+pub fn with_caller(name: &str, threads: usize) -> String {
+    match threads {
+        1 => format!("{name}, caller"),
+        2 => format!("{name}, caller + 1 worker"),
+        _ => format!("{name}, caller + {} workers", threads - 1),
+    }
+}
+
 pub fn rayon(threads: usize) -> rayon::ThreadPool {
     rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap()
 }

@@ -5,8 +5,8 @@ use std::fmt::Write;
 use super::measure::{Role, Row, Table};
 use crate::report::grouped;
 
-const WIDTH: f64 = 960.0;
-const LABEL_WIDTH: f64 = 270.0;
+const WIDTH: f64 = 1_000.0;
+const LABEL_WIDTH: f64 = 310.0;
 const BAR_WIDTH: f64 = 500.0;
 const ROW_HEIGHT: f64 = 20.0;
 const BAR_HEIGHT: f64 = 13.0;

@@ -6,8 +6,9 @@
 use std::hint::black_box;
 use std::sync::Arc;
 
-use super::measure::{Panel, Table, Unit};
-use super::{peers, windlass};
+use super::measure::{Panel, Suite, Unit};
+use super::peers::{self, all_workers, with_caller};
+use super::windlass::{self, Crew, Pool};
 
 /// Sums of the small tree in one timed call, all of them inside the pool.
 const SMALL_ROUNDS: u64 = 2_000;
@@ -52,41 +53,55 @@ impl Task {
     }
 }
 
-pub fn run(tables: &mut Vec<Table>) {
+pub fn run(suite: &mut Suite) {
     let small = Task::new(SMALL_LAYERS, SMALL_ROUNDS);
     for threads in [1, 2] {
         let title = format!("sum over 1,023 nodes, whole, {}", super::threads(threads));
-        let panel = Panel::new("tree", title, Unit::Microseconds).per(SMALL_ROUNDS);
-        tables.push(measure(panel, &small, threads));
+        suite.measure(fill(Panel::new("tree", title, Unit::Microseconds).per(SMALL_ROUNDS), &small, threads));
     }
     let large = Task::new(LARGE_LAYERS, 1);
     for threads in [1, 2] {
         let title = format!("sum over 2²⁴ nodes, whole, {}", super::threads(threads));
-        tables.push(measure(Panel::new("tree", title, Unit::Milliseconds), &large, threads));
+        suite.measure(fill(Panel::new("tree", title, Unit::Milliseconds), &large, threads));
     }
 }
 
-fn measure(mut panel: Panel, task: &Task, threads: usize) -> Table {
+/// Adds everybody to a panel.
+fn fill(mut panel: Panel, task: &Task, threads: usize) -> Panel {
     let own = task.clone();
     panel.floor("plain call", move |clock| clock.time(|| own.repeat(plain)));
     let (own, pool) = (task.clone(), peers::chili(threads));
-    panel.peer("chili", move |clock| {
+    panel.peer(with_caller("chili", threads), move |clock| {
         clock.time(|| {
             let mut scope = pool.scope();
             own.repeat(|node| in_chili(&mut scope, node));
         });
     });
     let (own, pool) = (task.clone(), peers::rayon(threads));
-    panel.peer("rayon join", move |clock| clock.time(|| pool.install(|| own.repeat(in_rayon))));
+    panel.peer(all_workers("rayon join", threads), move |clock| {
+        clock.time(|| pool.install(|| own.repeat(in_rayon)));
+    });
     let (own, pool) = (task.clone(), peers::Forte::start(threads));
-    panel.peer("forte", move |clock| {
+    panel.peer(with_caller("forte", threads), move |clock| {
         clock.time(|| pool.0.with_worker(|worker| own.repeat(|node| in_forte(worker, node))));
     });
-    let (own, pool) = (task.clone(), windlass::pool(threads));
-    panel.windlass("windlass join", move |clock| {
-        clock.time(|| windlass::within(&pool, || own.repeat(|node| windlass::sum(&pool, node))));
-    });
-    panel.run()
+    for crew in Crew::of_both_kinds(threads) {
+        let own = task.clone();
+        panel.windlass(crew.named("windlass lane"), move |clock| {
+            let own = own.clone();
+            let sum = move |pool: &Pool| pool.attach(|lane| own.repeat(|node| windlass::sum_by_lane(lane, node)));
+            clock.time(|| crew.run(sum));
+        });
+    }
+    for crew in Crew::of_both_kinds(threads) {
+        let own = task.clone();
+        panel.windlass(crew.named("windlass join"), move |clock| {
+            let own = own.clone();
+            let sum = move |pool: &Pool| own.repeat(|node| windlass::sum(pool, node));
+            clock.time(|| crew.run(sum));
+        });
+    }
+    panel
 }
 
 fn plain(node: &Node) -> u64 {
