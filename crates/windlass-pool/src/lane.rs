@@ -222,6 +222,8 @@ pub struct Lane {
     /// may drop the pool.
     pins: Cell<u32>,
     pub(crate) turn: Cell<u32>,
+    /// Entries in the own ring whose tasks were run without them; at least as many as there are.
+    pub(crate) spent_entries: Cell<u32>,
     /// Counted as a searcher (`sleep.rs`).
     pub(crate) is_searching: Cell<bool>,
     random: Cell<u64>,
@@ -416,6 +418,7 @@ impl Lane {
             calls: Cell::new(0),
             pins: Cell::new(0),
             turn: Cell::new(0),
+            spent_entries: Cell::new(0),
             is_searching: Cell::new(false),
             random: Cell::new(0x9E37_79B9_7F4A_7C15 ^ (u64::from(index) + 1)),
             #[cfg(debug_assertions)]
@@ -575,6 +578,21 @@ impl Lane {
         if self.shared.sleep.would_wake() {
             self.shared.wake_one();
         }
+    }
+
+    /// Whether others can take something from this thread; if not, but there is a fork that was not shown, it is.
+    pub(crate) fn has_offer(&self) -> bool {
+        if self.desk().forks.is_any_left() {
+            return true;
+        }
+        let can_show = self.can_show_more();
+        if can_show {
+            self.show_oldest();
+            if self.shared.sleep.would_wake() {
+                self.shared.wake_one();
+            }
+        }
+        can_show
     }
 
     fn can_show_more(&self) -> bool {

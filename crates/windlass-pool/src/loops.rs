@@ -1,7 +1,8 @@
 //! Loops over ranges and slices, split as long as somebody takes what is offered.
 //!
 //! A loop runs in pieces on the thread that began it. Before each piece, if nothing of it is on offer, it offers the
-//! second half of what is left, as the fork of a join, and goes on with the first. Whoever takes a half does the same. So
+//! oldest half that it has not offered yet; if there is none, the second half of what is left, as the fork of a join, and
+//! goes on with the first. Whoever takes a half does the same. So
 //! a loop that nobody helps is halved some twenty times in all, and costs what a plain loop costs; one that all can help
 //! is split as often as somebody is out of work; and an item that takes long keeps at most half of the others waiting.
 //!
@@ -52,7 +53,7 @@ impl Lane {
     /// Whether a half of so many items should be offered: nothing is on offer, and they are more than a piece, or somebody
     /// is idle.
     fn should_offer(&self, len: usize, piece: Piece) -> bool {
-        len > 1 && (len > piece.len || self.shared.sleep.is_anybody_idle()) && !self.desk().forks.is_any_left()
+        len > 1 && (len > piece.len || self.shared.sleep.is_anybody_idle()) && !self.has_offer()
     }
 }
 

@@ -13,7 +13,7 @@ use crate::metrics::WorkerMetrics;
 use crate::panic::{catch, unwrap};
 use crate::scope::{self, Scope};
 use crate::shared::{Shared, SharedRef, flag};
-use crate::sync::{Arc, JoinHandle, Mutex, lock, park_timeout, thread};
+use crate::sync::{Arc, JoinHandle, Mutex, lock, thread};
 use crate::task::Task;
 use crate::{affinity, join, trace, worker};
 
@@ -50,9 +50,6 @@ pub struct ShutdownReport {
     /// Tasks that were queued, and neither run nor cancelled, when the time was over.
     pub queued: usize,
 }
-
-/// How long a thread in `wait_idle` or `wait_until` sleeps before it looks again by itself.
-const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
 impl Pool {
     /// Starts a pool with as many threads as this process may run at a time.
@@ -386,16 +383,7 @@ impl Pool {
     /// Until then.
     pub fn wait_idle(&self) {
         assert!(!lane::is_in_task_of(&self.shared), "a task waits for its own pool to be idle, which would never end");
-        with_lane(&self.shared, |lane| {
-            loop {
-                while self.shared.alive_count() == 0 && lane.run_one_left() {}
-                if self.shared.is_idle() {
-                    return;
-                }
-                self.shared.add_watcher(thread::current());
-                park_timeout(LOOK_AGAIN);
-            }
-        });
+        with_lane(&self.shared, Lane::wait_idle);
     }
 
     // Seeing.

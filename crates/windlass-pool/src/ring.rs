@@ -247,6 +247,13 @@ impl Ring {
         }
     }
 
+    /// The youngest task, if it has not been taken yet. A hint. Owner only.
+    pub(crate) fn last(&self) -> Option<usize> {
+        // ORDER: Relaxed; only this thread puts tasks into cells.
+        let entry = Self::cell(self.cells(Ordering::Relaxed), self.tail().wrapping_sub(1)).load(Ordering::Relaxed);
+        is_task(entry).then_some(entry)
+    }
+
     /// Takes the youngest task if it is this one. Owner only.
     #[inline]
     pub(crate) fn pop_if(&self, task: usize) -> bool {

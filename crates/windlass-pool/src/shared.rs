@@ -14,7 +14,8 @@ use crate::ring::Ring;
 use crate::sleep::{Bell, Sleep};
 use crate::slot::Slots;
 use crate::sync::{
-    Arc, AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Condvar, Mutex, Ordering, Padded, Thread, lock, wait_while,
+    Arc, AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Condvar, Mutex, Ordering, Padded, Thread, available_threads,
+    lock, wait_while,
 };
 use crate::task::Wakers;
 use crate::trace::TraceBuffer;
@@ -152,8 +153,12 @@ pub(crate) mod flag {
     pub(crate) const CANCEL: u32 = 2;
     /// Everything runs on the threads that wait (`deterministic.rs`).
     pub(crate) const DETERMINISTIC: u32 = 4;
+    /// Tasks are not just run.
+    pub(crate) const CLOSELY: u32 = TRACE | CANCEL;
     /// Somebody wants to look when a task has ended.
     pub(crate) const WATCHED: u32 = 8;
+    /// Somebody wants to look when a worker goes to sleep.
+    pub(crate) const WATCHED_FOR_QUIET: u32 = 16;
 }
 
 /// How far the threads of a pool are.
@@ -170,6 +175,8 @@ struct Crew {
 pub(crate) struct Shared {
     pub(crate) config: PoolConfig,
     pub(crate) spin: Duration,
+    /// There are several processors: to look again for a moment may be worth it.
+    pub(crate) has_processors: bool,
     pub(crate) slots: Slots,
     pub(crate) injector: Injector,
     pub(crate) sleep: Padded<Sleep>,
@@ -202,6 +209,7 @@ impl Shared {
         let flags = if deterministic.is_some() { flag::DETERMINISTIC } else { 0 };
         Shared {
             spin: config.spin(),
+            has_processors: available_threads() > 1,
             slots: Slots::new(config.slot_count_max),
             injector: Injector::new(),
             sleep: Padded(Sleep::new()),
@@ -398,10 +406,16 @@ impl Shared {
         self.set_flag(flag::WATCHED);
     }
 
+    /// Has the thread unparked when a worker goes to sleep. As `add_watcher`.
+    pub(crate) fn add_quiet_watcher(&self, thread: Thread) {
+        lock(&self.watchers).push(thread);
+        self.set_flag(flag::WATCHED_FOR_QUIET);
+    }
+
     /// Unparks all watchers, to look for themselves.
     #[cold]
     pub(crate) fn tell_watchers(&self) {
-        self.clear_flag(flag::WATCHED);
+        self.clear_flag(flag::WATCHED | flag::WATCHED_FOR_QUIET);
         for thread in lock(&self.watchers).drain(..) {
             thread.unpark();
         }

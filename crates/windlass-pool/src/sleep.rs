@@ -39,7 +39,8 @@
 //! cost was not needed: it *naps* for a while, and nobody pays for waking it. It looks around after each nap, and naps
 //! again, longer, as long as tasks are spawned that others finish before it comes; when nothing was spawned meanwhile,
 //! it goes to sleep as described. Who is about to wait without running anything itself says that workers are *needed*:
-//! that wakes a napper, and the next rest is a proper sleep.
+//! that wakes a napper, and the next rests are proper sleeps. So they are when a napper finds, waking up, that something
+//! lies in a ring and does not move: its owner waits for something that the pool cannot see.
 
 use std::time::Duration;
 
@@ -188,12 +189,18 @@ impl Sleep {
         Some(worker)
     }
 
-    /// A worker begins to nap.
-    pub(crate) fn begin_nap(&self, worker: u32) {
+    /// A worker begins to nap. `false` if somebody needs it.
+    #[must_use]
+    pub(crate) fn begin_nap(&self, worker: u32) -> bool {
         let mut nappers = lock(&self.nappers);
+        // ORDER: Relaxed; set under this lock.
+        if self.was_needed.load(Ordering::Relaxed) {
+            return false;
+        }
         nappers.push(worker);
         // ORDER: Relaxed, under the lock; a miss lasts as long as the nap.
         self.napper_count.store(nappers.len(), Ordering::Relaxed);
+        true
     }
 
     /// A nap is over.
@@ -203,14 +210,25 @@ impl Sleep {
         self.napper_count.store(nappers.len(), Ordering::Relaxed);
     }
 
-    pub(crate) fn set_was_needed(&self) {
-        // ORDER: Relaxed; a hint, and so below.
+    /// Somebody who runs nothing himself is about to wait: whom to unpark for it, if all nap.
+    #[must_use]
+    pub(crate) fn need(&self) -> Option<u32> {
+        let mut nappers = lock(&self.nappers);
+        // ORDER: Relaxed; under the lock, so that a worker that is about to nap sees it, or is found here.
         self.was_needed.store(true, Ordering::Relaxed);
+        if self.is_anybody_searching() { None } else { self.pop_napper(&mut nappers) }
     }
 
     /// Whether somebody who runs nothing himself has waited since this was asked last.
     pub(crate) fn take_was_needed(&self) -> bool {
-        self.was_needed.swap(false, Ordering::Relaxed)
+        // ORDER: Relaxed; a hint. The look saves the exchange.
+        self.was_needed.load(Ordering::Relaxed) && self.was_needed.swap(false, Ordering::Relaxed)
+    }
+
+    fn pop_napper(&self, nappers: &mut Vec<u32>) -> Option<u32> {
+        let napper = nappers.pop();
+        self.napper_count.store(nappers.len(), Ordering::Relaxed);
+        napper
     }
 
     /// A napper to be unparked, unless somebody is looking for work anyway.
@@ -220,10 +238,7 @@ impl Sleep {
         if self.napper_count.load(Ordering::Relaxed) == 0 || self.is_anybody_searching() {
             return None;
         }
-        let mut nappers = lock(&self.nappers);
-        let napper = nappers.pop();
-        self.napper_count.store(nappers.len(), Ordering::Relaxed);
-        napper
+        self.pop_napper(&mut lock(&self.nappers))
     }
 
     /// Takes all sleepers off: for the end of the pool.

@@ -254,6 +254,12 @@ impl SlotState {
         self.change(|word| (word & PHASE == QUEUED).then_some((word & !PHASE) | RUNNING)).is_ok()
     }
 
+    /// Whether nobody has begun it yet. A hint, unless the caller has its entry.
+    pub(crate) fn is_queued(&self) -> bool {
+        // ORDER: Relaxed; a task that has begun does not go back.
+        self.word.load(Ordering::Relaxed) & PHASE == QUEUED
+    }
+
     /// Queued or blocked to running, by the holder of the handle, who will not run it; the entry stays.
     #[must_use]
     pub(crate) fn claim_to_cancel(&self) -> bool {

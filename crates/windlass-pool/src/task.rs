@@ -319,9 +319,14 @@ impl Lane {
     fn run_own(&self, slot: &Slot) -> bool {
         let was_at_work = self.set_at_work(true);
         let is_there = if self.desk().ring.pop_if(SlotRef::of(slot).to_entry()) {
+            if self.spent_entries.get() > 0 {
+                self.drop_spent_entries();
+            }
             slot.state.claim_alone();
             self.run_for_outcome(slot)
         } else if slot.state.claim() {
+            // Its entry stays where it is, below others; if there are many such, they fill the ring.
+            self.spent_entries.set(self.spent_entries.get() + 1);
             self.run_claimed(slot);
             slot.state.is_done()
         } else {
@@ -329,6 +334,26 @@ impl Lane {
         };
         self.set_at_work(was_at_work);
         is_there
+    }
+
+    /// Takes the entries of tasks that were run without them off the own ring's end.
+    #[cold]
+    fn drop_spent_entries(&self) {
+        let ring = &self.desk().ring;
+        while let Some(entry) = ring.last() {
+            let slot = SlotRef::from_entry(entry);
+            // SAFETY: the pool outlives its lanes. If a thief takes the entry now, the answer means nothing, and `pop_if`
+            // says so.
+            let is_spent = slot.as_segment().is_none() && !unsafe { slot.get() }.state.is_queued();
+            if !is_spent || !ring.pop_if(entry) {
+                // Those further down are found when what lies above them is gone.
+                return;
+            }
+            self.spent_entries.set(self.spent_entries.get().saturating_sub(1));
+            self.run_entry(slot);
+        }
+        // Others have taken those that were not found here.
+        self.spent_entries.set(0);
     }
 }
 

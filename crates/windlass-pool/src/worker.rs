@@ -49,8 +49,16 @@ const WAIT_SPIN: Duration = Duration::from_micros(2);
 /// Descendants that are run in a row inside a scope or a join.
 const DESCENDANTS_MAX: usize = 32;
 
+/// Rests that are proper sleeps after somebody has waited who runs nothing himself.
+const SLEEPS_WHEN_NEEDED: u32 = 256;
+/// A queue that stays the same for so long is one whose owner is away.
+const STILL_TIME: Duration = Duration::from_micros(2);
+
 /// How long after it went to sleep a worker looks for the last time (`sleep.rs`, pushes without a bell).
 const LAST_LOOK: Duration = Duration::from_millis(2);
+
+/// How long a thread in `wait_idle` sleeps before it looks again by itself.
+const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
 /// Looks between two readings of the clock, while searching.
 const LOOKS_PER_READING: u32 = 8;
@@ -88,8 +96,8 @@ struct Rest {
     nap: Duration,
     /// What had been offered when it last rested.
     offered: u64,
-    /// Somebody who runs nothing himself has waited since it last rested.
-    was_needed: bool,
+    /// So many rests are to be proper sleeps: somebody who runs nothing himself has waited.
+    sleeps: u32,
     /// Nothing was offered since it looked a last time.
     has_looked_last: bool,
 }
@@ -103,7 +111,7 @@ impl Rest {
             has_stolen: false,
             nap: Duration::ZERO,
             offered,
-            was_needed: false,
+            sleeps: 0,
             has_looked_last: false,
         }
     }
@@ -182,7 +190,7 @@ impl Lane {
             if is_in_vain {
                 is_in_vain = false;
                 self.stop_searching();
-                self.nap(rest.longer_nap());
+                self.nap(rest);
             }
             if let Some(work) = self.search(rest) {
                 self.found();
@@ -233,8 +241,11 @@ impl Lane {
     /// is not judged.
     fn search(&self, rest: &mut Rest) -> Option<Work> {
         self.begin_searching_if(true);
-        rest.was_needed |= self.shared.sleep.take_was_needed();
-        let is_promising = rest.was_needed || self.shared.is_anybody_joining();
+        let was_needed = self.shared.sleep.take_was_needed();
+        if was_needed {
+            rest.sleeps = SLEEPS_WHEN_NEEDED;
+        }
+        let is_promising = was_needed || self.shared.is_anybody_joining();
         let limit = if is_promising { self.shared.spin } else { Duration::ZERO };
         let (mut began, mut looked) = (None, None);
         loop {
@@ -329,10 +340,11 @@ impl Lane {
         let was_offered = std::mem::replace(&mut rest.offered, offered) != offered;
         let stolen = self.desk().counters.stolen.get();
         rest.has_looked_last &= !was_offered;
-        if was_offered && !std::mem::take(&mut rest.was_needed) && !rest.was_worth(WAKE_WORTH, Instant::now(), stolen) {
-            self.nap(rest.longer_nap());
+        if was_offered && rest.sleeps == 0 && !rest.was_worth(WAKE_WORTH, Instant::now(), stolen) {
+            self.nap(rest);
         } else {
             rest.nap = Duration::ZERO;
+            rest.sleeps = rest.sleeps.saturating_sub(1);
             let _resting = self.shared.begin_rest();
             let timeout = (!std::mem::replace(&mut rest.has_looked_last, true)).then_some(LAST_LOOK);
             self.sleep_unless(|| self.shared.has_work() || self.shared.is_stopping(), timeout);
@@ -340,12 +352,38 @@ impl Lane {
         rest.begin(Instant::now(), stolen);
     }
 
-    fn nap(&self, length: Duration) {
-        self.shared.sleep.begin_nap(self.index);
+    fn nap(&self, rest: &mut Rest) {
+        let length = rest.longer_nap();
+        if !self.shared.sleep.begin_nap(self.index) {
+            return;
+        }
         if !self.shared.is_stopping() {
             park_timeout(length);
         }
         self.shared.sleep.end_nap(self.index);
+        if self.is_anything_lying() {
+            rest.sleeps = SLEEPS_WHEN_NEEDED;
+        }
+    }
+
+    /// Whether there is a queue in which nothing moves for a moment.
+    fn is_anything_lying(&self) -> bool {
+        let look = |index: u32| {
+            let desk = self.shared.desk(index);
+            (desk.ring.len(), desk.counters.run.get(), desk.counters.offered.get())
+        };
+        let is_still = |index: u32| {
+            let before = look(index);
+            let began = Instant::now();
+            while before.0 > 0 && look(index) == before {
+                if began.elapsed() >= STILL_TIME {
+                    return true;
+                }
+                std::hint::spin_loop();
+            }
+            false
+        };
+        self.shared.injector.len() > 0 || (0..self.shared.desk_count()).any(is_still)
     }
 
     /// Announce, pass the bells, look again, park (`sleep.rs`, S1 to S4).
@@ -354,7 +392,7 @@ impl Lane {
         sleep.announce(self.index);
         self.shared.pass_bells();
         if !is_wanted() {
-            if self.shared.flags() & flag::WATCHED != 0 {
+            if self.shared.flags() & (flag::WATCHED | flag::WATCHED_FOR_QUIET) != 0 {
                 self.shared.tell_watchers();
             }
             self.desk().counters.parked.add(1);
@@ -416,7 +454,7 @@ impl Lane {
         // SAFETY: the pool outlives its lanes.
         let slot = unsafe { slot.get() };
         match slot.state.enter() {
-            Entered::Alone if slot.state.is_plain() && self.shared.flags() == 0 => self.run_plain(slot),
+            Entered::Alone if slot.state.is_plain() && self.shared.flags() & flag::CLOSELY == 0 => self.run_plain(slot),
             Entered::Alone => {
                 slot.state.claim_alone();
                 self.run_claimed(slot);
@@ -482,7 +520,7 @@ impl Lane {
     /// children may keep the task open.
     #[inline]
     pub(crate) fn run_for_outcome(&self, slot: &Slot) -> bool {
-        if !slot.state.is_plain() || self.shared.flags() != 0 {
+        if !slot.state.is_plain() || self.shared.flags() & flag::CLOSELY != 0 {
             self.run_claimed(slot);
             return slot.state.is_done();
         }
@@ -738,6 +776,21 @@ impl Lane {
         self.found();
     }
 
+    /// Waits until nothing is queued and nobody runs anything.
+    pub(crate) fn wait_idle(&self) {
+        loop {
+            while self.shared.alive_count() == 0 && self.run_one_left() {}
+            self.need_others();
+            let mut spin = self.spin();
+            while spin.goes_on() && !self.shared.is_idle() {}
+            self.shared.add_quiet_watcher(thread::current());
+            if self.shared.is_idle() {
+                return;
+            }
+            park_timeout(LOOK_AGAIN);
+        }
+    }
+
     /// Runs one task of those left in a pool without threads. `false` if there is none.
     pub(crate) fn run_one_left(&self) -> bool {
         if let Some(queue) = &self.shared.deterministic {
@@ -770,8 +823,9 @@ impl Lane {
 
     /// This thread waits for what others run: they are not to nap.
     pub(crate) fn need_others(&self) {
-        self.shared.sleep.set_was_needed();
-        self.rouse();
+        if let Some(napper) = self.shared.sleep.need() {
+            self.shared.desk(napper).unpark();
+        }
     }
 
     /// Wakes a napper, if nobody else looks for work.
@@ -792,7 +846,7 @@ impl Lane {
     }
 
     fn spin(&self) -> Spin {
-        Spin::new(self.shared.spin.max(WAIT_SPIN))
+        Spin::new(if self.shared.has_processors { self.shared.spin.max(WAIT_SPIN) } else { Duration::ZERO })
     }
 
     /// Runs a piece of work inside a wait, or so many of the descendants, if there is anything that may be run.
