@@ -335,7 +335,7 @@ impl Lane {
 impl Slot {
     /// What its group and its neighbours are counted by: nobody yet but itself.
     #[inline]
-    fn set_alone_in_its_group(&self) {
+    pub(crate) fn set_alone_in_its_group(&self) {
         // ORDER: Relaxed; nobody else knows the slot.
         self.open.store(1, Ordering::Relaxed);
         self.after.store(std::ptr::null_mut(), Ordering::Relaxed);
