@@ -706,7 +706,7 @@ impl Lane {
             nap = (nap * 2).min(NAP_MAX);
         }
         self.leave_call();
-        self.found();
+        self.stop_waiting();
     }
 
     /// Runs one task of those left in a pool without threads. `false` if there is none.
@@ -735,7 +735,10 @@ impl Lane {
 
     /// A worker that was woken for work, but goes back to its caller because what it waited for is there, passes the
     /// wake on: the work is still lying there, and the others may all be asleep.
+    ///
+    /// What it has run meanwhile may be what others wait for, and nobody knows when its caller comes back to the pool.
     fn stop_waiting(&self) {
+        self.tell_tally();
         self.found();
     }
 
