@@ -23,13 +23,27 @@
 //!
 //! If A2 comes before E2 in the order of the word, then E2 fails or E1 has seen the flag: the end closes the list after
 //! A1. If E2 comes first, A2 fails, and A3 closes the list. The exchange that closes the list gives every edge to one of
-//! them. The same flag protocol, with a count instead of a list, ties children to a parent that runs already.
+//! them.
+//!
+//! Children are tied to a parent that runs already by a flag, too, and a count:
+//!
+//! | attacher | | end | |
+//! |---|---|---|---|
+//! | C1 | `open += 1`, unless it is zero | D1 | neither *children* nor *edges*: exchange the word for done |
+//! | C2 | set *children*, unless done | D2 | else `open -= 1`: if that makes zero, E1 to E3 |
+//! | C3 | if it was done: `open -= 1` | | |
+//!
+//! Either the word decides, or the count. If D1 makes it done, C2 fails or has failed: there is no child. If C2 comes
+//! before, D1 does not say done, and the count, raised by C1, keeps the parent open; once it is zero it stays so, and C1
+//! fails. With *edges* the count decides as well, because E1 cannot be taken back: a child that came between E1 and E2
+//! would keep a parent open whose successors run. Where nobody has the handle, nobody can attach, and D1 needs no count.
 //!
 //! While a builder has the only handle of a parent, it counts children in plain memory: `open` begins with
 //! [`BUILDING`] and is lowered to what is right when the parent is scheduled, so that children which end meanwhile cannot
 //! bring it to zero.
 //!
-//! The loom models are `loom_tests/continuation.rs`; their controls skip A3, and count the child after the flag.
+//! The loom models are `loom_tests/continuation.rs`, whose control skips A3, and `loom_tests/children.rs`, whose control
+//! does C2 before C1.
 
 use std::cell::Cell;
 use std::fmt;
@@ -39,7 +53,7 @@ use std::ptr;
 use crate::cancel::CancelToken;
 use crate::error::AlreadyDone;
 use crate::lane::{self, Home, Lane, with_lane};
-use crate::slot::{Priority, Slot, SlotRef};
+use crate::slot::{Ended, Finish, Priority, Slot, SlotRef, TaskId, Waiter};
 use crate::sync::{AtomicPtr, AtomicU32, Ordering};
 use crate::task::{Task, put, take};
 
@@ -77,15 +91,134 @@ pub(crate) fn close(slot: &Slot) -> *mut Slot {
     if list == CLOSED { ptr::null_mut() } else { list }
 }
 
-/// Ties a child to a parent that may run already. `false` if it has ended. See the module's table.
+/// What attaching an edge to a scheduled task has come to.
+#[derive(Debug, PartialEq, Eq)]
+#[must_use]
+pub(crate) enum Attached {
+    /// The edge is on the list, and somebody will release it.
+    Kept,
+    /// The edge is on no list: the task has ended.
+    Refused,
+    /// The task has ended meanwhile: the caller releases what was on its list, which may be nothing.
+    Late(*mut Slot),
+}
+
+/// Attaches an edge to a task that may run, or have ended, already. The caller has its handle.
+pub(crate) fn attach(before: &Slot, edge: &Slot) -> Attached {
+    // A1.
+    if !push_edge(&before.after, edge) {
+        return Attached::Refused;
+    }
+    // A2.
+    if before.state.add_edges() {
+        return Attached::Kept;
+    }
+    // A3.
+    Attached::Late(close_late(before))
+}
+
+#[cfg(not(windlass_weaken = "continuation"))]
+fn close_late(slot: &Slot) -> *mut Slot {
+    close(slot)
+}
+
+/// The control of the model: the edge that came too late lies there for ever.
+#[cfg(windlass_weaken = "continuation")]
+fn close_late(_slot: &Slot) -> *mut Slot {
+    ptr::null_mut()
+}
+
+/// What the end of a task leaves to see to.
+#[derive(Debug)]
+#[must_use]
+pub(crate) struct Ending {
+    pub(crate) id: TaskId,
+    pub(crate) finish: Finish,
+    /// Whom to wake, if the task was handed to a waiter.
+    pub(crate) waiter: Option<Waiter>,
+    /// E3: to be released.
+    pub(crate) edges: *mut Slot,
+    /// Whom it kept open, or null.
+    pub(crate) parent: *const Slot,
+}
+
+/// The closure of a task has ended. `None` if children keep the task open: the last of them will end it.
+#[inline]
+pub(crate) fn end_closure(slot: &Slot) -> Option<Ending> {
+    let ending = end(slot, Ended::Closure);
+    if ending.finish != Finish::Open {
+        return Some(ending);
+    }
+    slot.count_ends(1).then(|| end_everything(slot))
+}
+
+/// The closure of a task and all its children have ended: the caller brought `open` to zero.
+pub(crate) fn end_everything(slot: &Slot) -> Ending {
+    end(slot, Ended::Everything)
+}
+
+/// E1 and E2, unless the task may be kept open.
+#[inline]
+fn end(slot: &Slot, ended: Ended) -> Ending {
+    // SAFETY: the end is the caller's, and the head was written before the task was scheduled.
+    let parent = unsafe { &*slot.head.get() }.parent;
+    let id = slot.id();
+    let (mut waiter, mut edges): (_, *mut Slot) = (None, ptr::null_mut());
+    let finish = slot.state.finish(ended, |duties| {
+        if duties.has_edges && edges.is_null() {
+            edges = close(slot);
+        }
+        // SAFETY: the waiting flag is set and the word does not say done: the waiter was written before, and is not
+        // changed before the word says done.
+        waiter = duties.has_waiter.then(|| unsafe { (*slot.head.get()).waiter });
+    });
+    Ending { id, finish, waiter, edges, parent }
+}
+
+/// Ties a child to a parent that may run already. `false` if it has ended. See the module's second table.
+#[cfg(not(windlass_weaken = "children"))]
 pub(crate) fn open_for_child(parent: &Slot) -> bool {
-    // ORDER: Relaxed; the flag publishes it.
-    parent.open.fetch_add(1, Ordering::Relaxed);
+    // C1.
+    if !count_child(parent) {
+        return false;
+    }
+    // C2.
     if parent.state.add_children() {
         return true;
     }
+    // ORDER: Relaxed; the parent has ended without looking at its count.
     parent.open.fetch_sub(1, Ordering::Relaxed);
     false
+}
+
+/// The control of the model: the flag first, so that the parent may count itself out before the child is counted in.
+#[cfg(windlass_weaken = "children")]
+pub(crate) fn open_for_child(parent: &Slot) -> bool {
+    parent.state.add_children() && {
+        parent.open.fetch_add(1, Ordering::Relaxed);
+        true
+    }
+}
+
+/// Counts a child in, unless the count has come to zero: the parent has ended then, though its word may not say so yet.
+#[cfg(not(windlass_weaken = "children"))]
+fn count_child(parent: &Slot) -> bool {
+    let count = |open: u32| (open != 0).then(|| open + 1);
+    // ORDER: Relaxed; the flag publishes it.
+    parent.open.fetch_update(Ordering::Relaxed, Ordering::Relaxed, count).is_ok()
+}
+
+/// A builder attaches the first child, and counts it and those that come in plain memory.
+pub(crate) fn begin_building(parent: &Slot) {
+    // ORDER: Relaxed; published with the child, or the parent.
+    parent.open.store(BUILDING, Ordering::Relaxed);
+    parent.state.set_children();
+}
+
+/// The builder is about to schedule the parent of so many children: from now on `open` says what is true.
+pub(crate) fn end_building(parent: &Slot, children: u32) {
+    let is_last = parent.count_ends(BUILDING - (children + 1));
+    debug_assert!(!is_last, "the parent itself counts");
 }
 
 /// One predecessor, or the builder, less. Answers whether it was the last.
@@ -199,14 +332,14 @@ impl<T> sealed::Tie for Task<T> {
         let Some((slot, shared)) = self.slot() else {
             return false;
         };
-        if !push_edge(&slot.after, edge) {
-            return false;
+        match attach(slot, edge) {
+            Attached::Refused => false,
+            Attached::Kept => true,
+            Attached::Late(list) => {
+                with_lane(shared, |lane| lane.release(list));
+                true
+            }
         }
-        if !slot.state.add_edges() {
-            let list = close(slot);
-            with_lane(shared, |lane| lane.release(list));
-        }
-        true
     }
 
     #[expect(private_interfaces, reason = "the trait is sealed")]
@@ -268,9 +401,7 @@ impl<T> Prepared<T> {
     pub(crate) fn open_for_children(&self, more: u32) -> *const Slot {
         let count = self.children.get();
         if count == 0 && more > 0 {
-            // ORDER: Relaxed; published with the child, or the parent.
-            self.slot().open.store(BUILDING, Ordering::Relaxed);
-            self.slot().state.set_children();
+            begin_building(self.slot());
         }
         assert!(more < BUILDING - count, "a task can be kept open by 2³¹ − 1 others at most");
         self.children.set(count + more);
@@ -374,8 +505,7 @@ impl<T> Prepared<T> {
     fn close_open_count(&self, slot: &Slot) {
         let children = self.children.get();
         if children > 0 {
-            // ORDER: AcqRel; with the counts of children that have ended. It cannot come to zero: the task counts.
-            slot.open.fetch_sub(BUILDING - (children + 1), Ordering::AcqRel);
+            end_building(slot, children);
         }
     }
 

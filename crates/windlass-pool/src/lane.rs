@@ -10,7 +10,8 @@
 //! count on their [`Home`], one for each lane: those dropped by the thread that made them in plain memory, those dropped
 //! elsewhere by one exchange. `away` begins at [`ATTACHED`] and is lowered by each drop elsewhere. When the lane goes, it
 //! lowers `away` by `ATTACHED` less the handles that were made and not dropped here: what remains is the number of
-//! handles still alive. Whoever brings it to zero frees the home, and with it its share of the pool.
+//! handles still alive. Whoever brings it to zero frees the home, and with it its share of the pool. The loom model is
+//! `loom_tests/home.rs`; its control has the lane go without acquiring what others have left.
 
 use std::cell::{Cell, RefCell};
 use std::ptr;
@@ -29,7 +30,6 @@ const ATTACHED: i64 = 1 << 40;
 /// Where the handles of one lane are counted; keeps the pool's memory.
 pub(crate) struct Home {
     pub(crate) shared: SharedRef,
-    /// Only for loom and tests: [`Home::drop_elsewhere`] and [`Home::detach`] say what to do about it.
     away: AwayCount,
 }
 
@@ -52,10 +52,16 @@ impl AwayCount {
     #[must_use]
     pub(crate) fn detach(&self, held: i64) -> bool {
         let change = ATTACHED - held;
-        // ORDER: AcqRel; as above.
-        self.0.fetch_sub(change, Ordering::AcqRel) == change
+        self.0.fetch_sub(change, DETACH_ORDER) == change
     }
 }
+
+/// ORDER: AcqRel; as in `drop_elsewhere`.
+#[cfg(not(windlass_weaken = "home"))]
+const DETACH_ORDER: Ordering = Ordering::AcqRel;
+/// The control of the model: the lane frees what it has not seen others leave.
+#[cfg(windlass_weaken = "home")]
+const DETACH_ORDER: Ordering = Ordering::Relaxed;
 
 /// Gives one handle back to its home.
 ///
@@ -534,19 +540,21 @@ impl Lane {
         self.tally.count.set(self.tally.count.get() + 1);
     }
 
-    /// Counts the ends at their group, which may be its end.
+    /// Counts the ends at their group, which may be its end, and so an end of the group's own group, and so on: nothing
+    /// is counted here afterwards.
     #[inline]
     pub(crate) fn tell_tally(&self) {
-        let count = self.tally.count.replace(0);
-        if count == 0 {
-            return;
-        }
-        let parent = self.tally.parent.replace(ptr::null());
-        // SAFETY: the group is held open by those that were counted here and not yet there.
-        let parent = unsafe { &*parent };
-        // ORDER: AcqRel; whoever brings it to zero, and whoever it tells, sees all that the tasks have done.
-        if parent.open.fetch_sub(count, Ordering::AcqRel) == count {
-            self.complete(parent);
+        loop {
+            let count = self.tally.count.replace(0);
+            if count == 0 {
+                return;
+            }
+            let parent = self.tally.parent.replace(ptr::null());
+            // SAFETY: the group is held open by those that were counted here and not yet there.
+            let parent = unsafe { &*parent };
+            if parent.count_ends(count) {
+                self.complete(parent);
+            }
         }
     }
 

@@ -51,6 +51,7 @@ mod injector;
 mod ring;
 mod sleep;
 mod slot;
+mod stop;
 
 mod lane;
 mod metrics;

@@ -93,7 +93,7 @@ impl Pool {
         if self.shared.deterministic.is_some() {
             return Ok(());
         }
-        self.shared.unstop();
+        self.shared.stop_sign.unset();
         self.shared.blocking.reset(self.shared.config.spare_threads_max);
         let wanted = self.shared.config.threads;
         for number in 0..wanted {

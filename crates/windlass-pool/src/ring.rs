@@ -139,8 +139,9 @@ impl Ring {
         if Self::between(seen, tail) >= cells.len() as i64 {
             cells = self.make_room(tail);
         }
-        // ORDER: Relaxed; published by the store of `tail`.
-        Self::cell(cells, tail).store(task, Ordering::Relaxed);
+        // ORDER: Release; pairs with the exchange in `steal`. The store of `tail` is not enough: a thief that read the
+        // tail before the owner popped this count finds the task that the count has now.
+        Self::cell(cells, tail).store(task, Ordering::Release);
     }
 
     fn publish(&self, tail: u64) {

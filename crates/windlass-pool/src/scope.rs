@@ -184,8 +184,7 @@ impl Core {
         self.is_closed.set(true);
         let change = BUILDING - self.own_count.replace(0);
         lane.tell_tally();
-        // ORDER: AcqRel; with the ends counted by others.
-        if self.root.open.fetch_sub(change, Ordering::AcqRel) == change {
+        if self.root.count_ends(change) {
             lane.complete(&self.root);
         }
     }

@@ -13,6 +13,7 @@ use crate::metrics::{Counters, WorkerMetrics};
 use crate::ring::Ring;
 use crate::sleep::{Bell, Sleep};
 use crate::slot::Slots;
+use crate::stop::StopSign;
 use crate::sync::{
     Arc, AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Condvar, Mutex, Ordering, Padded, Thread, available_threads,
     lock, wait_while,
@@ -184,9 +185,7 @@ pub(crate) struct Shared {
     pub(crate) deterministic: Option<crate::deterministic::Queue>,
     desks: Desks,
     flags: Padded<AtomicU32>,
-    is_stopping: AtomicBool,
-    /// The workers stop when the queues are empty, not before.
-    is_draining: AtomicBool,
+    pub(crate) stop_sign: StopSign,
     has_ended: AtomicBool,
     /// Workers that sleep, or are about to, and have no task in hand.
     resting: AtomicUsize,
@@ -217,8 +216,7 @@ impl Shared {
             deterministic,
             desks,
             flags: Padded(AtomicU32::new(flags)),
-            is_stopping: AtomicBool::new(false),
-            is_draining: AtomicBool::new(false),
+            stop_sign: StopSign::new(),
             has_ended: AtomicBool::new(false),
             resting: AtomicUsize::new(0),
             crew: Mutex::new(Crew::default()),
@@ -272,12 +270,7 @@ impl Shared {
     }
 
     pub(crate) fn is_stopping(&self) -> bool {
-        // ORDER: Acquire; pairs with `stop`.
-        self.is_stopping.load(Ordering::Acquire)
-    }
-
-    pub(crate) fn is_draining(&self) -> bool {
-        self.is_draining.load(Ordering::Acquire)
+        self.stop_sign.is_set()
     }
 
     /// Whether the pool has gone, and only handles and desks of other threads are left of it.
@@ -291,17 +284,10 @@ impl Shared {
 
     /// Has the workers end: when nothing is queued any more, or after the task in hand.
     pub(crate) fn stop(&self, after_draining: bool) {
-        // ORDER: Release; pairs with `is_stopping` and `is_draining`.
-        self.is_draining.store(after_draining, Ordering::Release);
-        self.is_stopping.store(true, Ordering::Release);
+        self.stop_sign.set(after_draining);
         self.wake_everybody();
         let _crew = lock(&self.crew);
         self.crew_changed.notify_all();
-    }
-
-    /// Workers may be started again.
-    pub(crate) fn unstop(&self) {
-        self.is_stopping.store(false, Ordering::Release);
     }
 
     fn wake_everybody(&self) {

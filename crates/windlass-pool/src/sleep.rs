@@ -66,11 +66,6 @@ const PASSED: u32 = 1;
 pub(crate) struct Bell(AtomicU32);
 
 impl Bell {
-    #[cfg(loom)]
-    pub(crate) fn new() -> Bell {
-        Bell(AtomicU32::new(QUIET))
-    }
-
     /// P2. Answers whether somebody has gone by to sleep since the last time.
     #[must_use]
     #[cfg(not(windlass_weaken = "sleep"))]

@@ -111,6 +111,18 @@ pub(crate) enum Finish {
     Handed,
     /// Nobody will ask: the caller drops the result, and then calls [`SlotState::leave`].
     Orphaned,
+    /// Nothing was changed: others may keep the task open, and `open` decides. The caller counts the closure out of it;
+    /// whoever brings it to zero ends the task. Never the answer when it is zero already.
+    Open,
+}
+
+/// How much of a task has ended when it is to be finished.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ended {
+    /// Its closure. Others may have been attached, or be attached just now.
+    Closure,
+    /// Its closure and all its children: `open` is zero, and stays so.
+    Everything,
 }
 
 /// What giving up a handle leaves to do.
@@ -228,9 +240,10 @@ impl SlotState {
     /// The entry came out of a queue.
     #[inline]
     pub(crate) fn enter(&self) -> Entered {
-        // ORDER: Relaxed; the queue has ordered this after the task was scheduled. If there is no handle nobody else
-        // knows the slot, and if there is, the exchange below decides.
-        let word = self.word.load(Ordering::Relaxed);
+        // ORDER: Acquire; pairs with `detach`: whoever had the handle may have tied others to the task, or registered a
+        // waiter, and the queue has ordered this only after the scheduling. If there is a handle the exchange below
+        // decides.
+        let word = self.word.load(Ordering::Acquire);
         if word & (HANDLE | PHASE) == QUEUED { Entered::Alone } else { self.enter_shared() }
     }
 
@@ -305,19 +318,16 @@ impl SlotState {
         self.word.store(self.word.load(Ordering::Relaxed) | EDGES, Ordering::Relaxed);
     }
 
-    /// Whether children were attached, so that `open` counts.
-    pub(crate) fn has_children(&self) -> bool {
-        // ORDER: Acquire; pairs with `add_flag`: `open` has been counted up.
-        self.word.load(Ordering::Acquire) & CHILDREN != 0
-    }
-
-    /// Running to done, unless nobody has the handle. `before_done` is told what is to be seen to, each time before the
-    /// word is about to say done; afterwards the slot may be gone.
-    pub(crate) fn finish(&self, mut before_done: impl FnMut(Duties)) -> Finish {
+    /// Running to done, unless nobody has the handle, or others may keep the task open. `before_done` is told what is to
+    /// be seen to, each time before the word is about to say done; afterwards the slot may be gone.
+    pub(crate) fn finish(&self, ended: Ended, mut before_done: impl FnMut(Duties)) -> Finish {
         // ORDER: Acquire; pairs with `add_flag` and `add_waiter`: what they registered is there to be read.
         let mut word = self.word.load(Ordering::Acquire);
         loop {
             debug_assert_eq!(word & PHASE, RUNNING, "a task ended that was not running");
+            if ended == Ended::Closure && Self::may_be_kept_open(word) {
+                return Finish::Open;
+            }
             let duties = Duties { has_waiter: word & WAITING != 0, has_edges: word & EDGES != 0 };
             before_done(duties);
             if word & HANDLE == 0 {
@@ -329,6 +339,12 @@ impl SlotState {
                 Err(now) => word = now,
             }
         }
+    }
+
+    /// Whether the word leaves the end to `open`: children were attached, or they still may be between the closing of
+    /// the list of successors, which cannot be taken back, and done.
+    fn may_be_kept_open(word: u64) -> bool {
+        word & CHILDREN != 0 || word & (EDGES | HANDLE) == EDGES | HANDLE
     }
 
     /// Whether the task has ended. After `true` its result may be taken by the holder of the handle.
@@ -476,6 +492,14 @@ impl Slot {
     pub(crate) fn storage(&self) -> *mut Storage {
         self.storage.get()
     }
+
+    /// So many of those that keep the task open have ended. Answers whether they were the last.
+    #[must_use]
+    #[inline]
+    pub(crate) fn count_ends(&self, count: u32) -> bool {
+        // ORDER: AcqRel; whoever brings it to zero, and whoever it tells, sees all that the tasks have done.
+        self.open.fetch_sub(count, Ordering::AcqRel) == count
+    }
 }
 
 /// The address of a slot, as free lists and queues hold it; in queues also that of a segment, with a mark.
@@ -601,7 +625,7 @@ impl Slots {
     }
 
     /// How many slots there are.
-    #[cfg(test)]
+    #[cfg(all(test, not(loom)))]
     fn count(&self) -> usize {
         lock(&self.store).count
     }
@@ -626,7 +650,7 @@ mod tests {
         let state = SlotState::new();
         state.queue_held();
         assert!(state.claim());
-        assert_eq!(state.finish(|_| ()), Finish::Handed);
+        assert_eq!(state.finish(Ended::Closure, |_| ()), Finish::Handed);
 
         assert!(!state.leave());
 
@@ -646,7 +670,7 @@ mod tests {
         let state = SlotState::new();
         state.queue_held();
         assert_eq!(state.enter(), Entered::Shared);
-        assert_eq!(state.finish(|_| ()), Finish::Handed);
+        assert_eq!(state.finish(Ended::Closure, |_| ()), Finish::Handed);
 
         assert_eq!(state.detach(), Detach::Mine);
         assert!(state.leave());

@@ -360,7 +360,7 @@ impl Lane {
 impl Slot {
     /// What its group and its neighbours are counted by: nobody yet but itself.
     #[inline]
-    fn set_alone_in_its_group(&self) {
+    pub(crate) fn set_alone_in_its_group(&self) {
         // ORDER: Relaxed; nobody else knows the slot.
         self.open.store(1, Ordering::Relaxed);
         self.after.store(std::ptr::null_mut(), Ordering::Relaxed);
@@ -529,6 +529,8 @@ impl<T> Task<T> {
         let (slot, shared) = unsafe { (slot.get(), lane::shared_of(home)) };
         let outcome = with_lane(shared, |lane| {
             lane.run_or_wait(slot, help);
+            // What was run here may be what others wait for, and nobody knows when this thread comes back.
+            lane.tell_tally();
             self.kind = Kind::Ready(None);
             // SAFETY: the word says done, and we hold the only handle (slot.rs, table): the outcome is ours.
             unsafe { lane.take_outcome(slot) }

@@ -17,6 +17,7 @@
 
 use std::time::{Duration, Instant};
 
+use crate::continuation::{Ending, end_closure, end_everything};
 use crate::forks::ForkHead;
 use crate::graph::Segment;
 use crate::lane::{self, Lane, Pin, Role};
@@ -24,6 +25,7 @@ use crate::ring::Steal;
 use crate::shared::{SharedRef, flag};
 use crate::sleep::{NAP_MAX, NAP_MIN, WAKE_WORTH};
 use crate::slot::{Entered, Finish, Priority, Slot, SlotRef, WAITER_IS_WAKER};
+use crate::stop::Look;
 use crate::sync::{Ordering, compiler_fence, park_timeout, thread};
 
 /// Tasks of others run inside each other's waits, at most. Each level costs the stack of one task.
@@ -172,37 +174,41 @@ impl Lane {
         let mut is_in_vain =
             std::mem::take(&mut rest.has_stolen) && rest.is_stealing_in_vain(self.desk().counters.stolen.get());
         loop {
-            // Read before the look: what was pushed before the pool was told to stop is found then.
-            let is_stopping = self.shared.is_stopping();
-            if is_stopping && !self.shared.is_draining() {
-                self.stop_searching();
-                return None;
-            }
             if is_spare && self.shared.blocking.retire_spare() {
                 self.stop_searching();
                 self.shared.wake_one();
                 return None;
             }
-            if let Some(work) = self.find_near() {
-                self.found();
-                return Some(work);
+            match self.shared.stop_sign.look(|| self.find(rest, std::mem::take(&mut is_in_vain))) {
+                Look::Found(work) => {
+                    self.found();
+                    return Some(work);
+                }
+                Look::Nothing => {
+                    self.stop_searching();
+                    self.rest(rest);
+                }
+                Look::End => {
+                    self.stop_searching();
+                    return None;
+                }
             }
-            if is_in_vain {
-                is_in_vain = false;
-                self.stop_searching();
-                self.nap(rest);
-            }
-            if let Some(work) = self.search(rest) {
-                self.found();
-                rest.has_stolen = true;
-                return Some(work);
-            }
-            self.stop_searching();
-            if is_stopping {
-                return None;
-            }
-            self.rest(rest);
         }
+    }
+
+    /// What is at hand, or else with others; between the two a nap, if stealing has been in vain.
+    fn find(&self, rest: &mut Rest, is_in_vain: bool) -> Option<Work> {
+        let near = self.find_near();
+        if near.is_some() {
+            return near;
+        }
+        if is_in_vain {
+            self.stop_searching();
+            self.nap(rest);
+        }
+        let stolen = self.search(rest);
+        rest.has_stolen = stolen.is_some();
+        stolen
     }
 
     /// What is at hand, in order.
@@ -569,37 +575,30 @@ impl Lane {
 
     /// The closure has ended; so has the task, unless children keep it open.
     fn end_body(&self, slot: &Slot) {
-        // ORDER: AcqRel; as in `tell_tally`.
-        if slot.state.has_children() && slot.open.fetch_sub(1, Ordering::AcqRel) != 1 {
-            return;
+        if let Some(ending) = end_closure(slot) {
+            self.see_to(slot, ending);
         }
-        self.complete(slot);
     }
 
-    /// The end of a task: its outcome is there, and nothing keeps it open. The last touch of the slot.
+    /// The end of a task: its outcome is there, and the caller has counted the last of those out that kept it open.
     pub(crate) fn complete(&self, slot: &Slot) {
-        // SAFETY: the end is ours, and the head was written before the task was scheduled.
-        let parent = unsafe { &*slot.head.get() }.parent;
-        let id = slot.id();
-        let (mut waiter, mut edges): (_, *mut Slot) = (None, std::ptr::null_mut());
-        let finish = slot.state.finish(|duties| {
-            if duties.has_edges && edges.is_null() {
-                edges = crate::continuation::close(slot);
-            }
-            // SAFETY: the waiting flag is set and the word does not say done: the waiter was written before, and is not
-            // changed before the word says done.
-            waiter = duties.has_waiter.then(|| unsafe { (*slot.head.get()).waiter });
-        });
-        match finish {
-            Finish::Handed => match waiter {
+        self.see_to(slot, end_everything(slot));
+    }
+
+    /// A task has ended, and its slot may be gone, unless it is an orphan's.
+    #[inline]
+    fn see_to(&self, slot: &Slot, ending: Ending) {
+        match ending.finish {
+            Finish::Handed => match ending.waiter {
                 None => {}
-                Some(WAITER_IS_WAKER) => self.shared.wakers.wake(id),
+                Some(WAITER_IS_WAKER) => self.shared.wakers.wake(ending.id),
                 Some(desk) => self.shared.desk(desk).unpark(),
             },
             Finish::Orphaned => self.discard(slot),
+            Finish::Open => unreachable!("a task was ended that others keep open"),
         }
-        self.release(edges);
-        self.count_end_of(parent);
+        self.release(ending.edges);
+        self.count_end_of(ending.parent);
     }
 
     /// Drops the outcome of a task nobody waits for, tells the hook of its panic, and gives up the slot.
@@ -773,7 +772,7 @@ impl Lane {
             nap = (nap * 2).min(NAP_MAX);
         }
         self.leave_call();
-        self.found();
+        self.stop_waiting();
     }
 
     /// Waits until nothing is queued and nobody runs anything.
@@ -817,7 +816,10 @@ impl Lane {
 
     /// A worker that was woken for work, but goes back to its caller because what it waited for is there, passes the
     /// wake on: the work is still lying there, and the others may all be asleep.
+    ///
+    /// What it has run meanwhile may be what others wait for, and nobody knows when its caller comes back to the pool.
     fn stop_waiting(&self) {
+        self.tell_tally();
         self.found();
     }
 

@@ -240,6 +240,47 @@ fn a_child_keeps_several_parents_open() {
     right.wait();
 }
 
+/// Whether the task ends while this thread does nothing for the pool.
+fn ends_by_itself<T>(task: &Task<T>) -> bool {
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(5);
+    while !task.is_done() && std::time::Instant::now() < deadline {
+        std::thread::yield_now();
+    }
+    task.is_done()
+}
+
+/// The end of the last child ends its parent, which ends the parent's parent, and so on: nobody else comes by to see to it.
+#[test]
+fn the_end_of_a_child_reaches_the_eldest_at_once() {
+    let pool = pool_of(1);
+    let eldest = pool.prepare(|| ());
+    let mut generations: Vec<Prepared<()>> = Vec::new();
+    for _ in 0..8 {
+        let child = pool.prepare(|| ());
+        child.finish_with(generations.last().unwrap_or(&eldest)).unwrap();
+        generations.push(child);
+    }
+    let eldest = eldest.schedule();
+    for child in generations {
+        child.schedule_detached();
+    }
+
+    assert!(ends_by_itself(&eldest));
+}
+
+/// A thread that is no worker runs the last child, and does not come back to the pool.
+#[test]
+fn a_child_run_by_its_builder_ends_its_parent_at_once() {
+    let pool = pool_of(1);
+    let (parent, child) = (pool.prepare(|| ()), pool.prepare(|| ()));
+    child.finish_with(&parent).unwrap();
+    let parent = parent.schedule();
+    pool.wait_idle();
+    child.run();
+
+    assert!(ends_by_itself(&parent));
+}
+
 /// LZ-14: a child that comes too late is told so, and the parent's end is not repeated.
 #[test]
 fn a_child_cannot_be_tied_to_a_parent_that_has_ended() {
