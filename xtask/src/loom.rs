@@ -8,7 +8,8 @@ use crate::shell::{call, cargo, command, output, root};
 
 /// Protocols with models and a control: `--cfg windlass_weaken="NAME"` weakens one ordering or one step of it, and one of
 /// the models in `loom_tests/NAME.rs` must fail then.
-const PROTOCOLS: &[&str] = &["ring", "fork", "forks", "shutdown", "sleep", "children", "continuation", "slot", "home"];
+const PROTOCOLS: &[&str] =
+    &["ring", "fork", "forks", "shutdown", "sleep", "children", "continuation", "slot", "home", "graph", "burst"];
 
 pub(crate) fn run() -> Result<()> {
     call(&mut models(&build(None)?, "loom_tests::"))?;

@@ -94,7 +94,7 @@ impl<T: Send + 'static> fmt::Debug for Burst<T> {
 }
 
 /// What the workers and the senders share.
-struct Office<T> {
+pub(crate) struct Office<T> {
     mail: Mutex<Mail<T>>,
     /// Counted up when there is new mail, for those who look without sleeping.
     news: Padded<AtomicU64>,
@@ -160,7 +160,7 @@ impl<T> Mail<T> {
 }
 
 /// Where a worker sleeps.
-struct Seat {
+pub(crate) struct Seat {
     is_up: AtomicBool,
     thread: Mutex<Option<Thread>>,
 }
@@ -176,8 +176,8 @@ impl Seat {
 
     /// S2.
     fn wake(&self) {
-        // ORDER: Release; pairs with `sleep`.
-        self.is_up.store(true, Ordering::Release);
+        // ORDER: Release; pairs with `sleep`. An exchange, as there: loom gives two exchanges one order.
+        self.is_up.swap(true, Ordering::Release);
         if let Some(thread) = &*lock(&self.thread) {
             thread.unpark();
         }
@@ -213,11 +213,10 @@ impl<T: Send + 'static> Burst<T> {
         // One at a time, so that numbers follow each other also when a thread cannot be had.
         let mut threads = lock(&self.threads);
         let number = threads.len();
-        let seat = Arc::new(Seat { is_up: AtomicBool::new(false), thread: Mutex::new(None) });
-        let (office, own_seat) = (Arc::clone(&self.office), Arc::clone(&seat));
+        let seat = self.office.add_seat();
+        let office = Arc::clone(&self.office);
         let builder = thread::Builder::new().name(format!("{}-{number}", self.config.name));
-        let live = move || office.live(number, &own_seat, handler);
-        lock(&self.office.mail).add(seat);
+        let live = move || office.live(number, &seat, handler);
         match builder.stack_size(self.config.stack_size).spawn(live) {
             Ok(thread) => {
                 threads.push(thread);
@@ -240,13 +239,7 @@ impl<T: Send + 'static> Burst<T> {
     /// # Errors
     /// [`Refused`] gives it back when there are no workers.
     pub fn send(&self, value: T) -> Result<(), Refused<T>> {
-        let mut mail = lock(&self.office.mail);
-        if mail.seats.is_empty() {
-            return Err(Refused(value));
-        }
-        mail.open.push_back(value);
-        self.office.wake_for(mail);
-        Ok(())
+        self.office.send(value)
     }
 
     /// Sends many things. All are there before the first sleeper is woken, and no more are woken than it takes.
@@ -382,12 +375,7 @@ impl<T: Send + 'static> Drop for Hot<'_, T> {
 
 impl<T: Send + 'static> Drop for Burst<T> {
     fn drop(&mut self) {
-        let mut mail = lock(&self.office.mail);
-        mail.is_closing = true;
-        self.office.tell_news();
-        let seats: Vec<Arc<Seat>> = std::iter::from_fn(|| mail.rouse()).collect();
-        drop(mail);
-        seats.iter().for_each(|seat| seat.wake());
+        self.office.close();
         if self.is_own_thread() {
             // A handler that drops its own burst cannot join itself.
             return;
@@ -416,7 +404,7 @@ impl<T> Mail<T> {
 }
 
 impl<T: Send> Office<T> {
-    fn new(panic_hook: PanicHook) -> Office<T> {
+    pub(crate) fn new(panic_hook: PanicHook) -> Office<T> {
         let mail = Mail {
             open: VecDeque::new(),
             own: Vec::new(),
@@ -458,8 +446,36 @@ impl<T: Send> Office<T> {
         }
     }
 
+    /// Has every worker end when nothing is left to read.
+    pub(crate) fn close(&self) {
+        let mut mail = lock(&self.mail);
+        mail.is_closing = true;
+        self.tell_news();
+        let seats: Vec<Arc<Seat>> = std::iter::from_fn(|| mail.rouse()).collect();
+        drop(mail);
+        seats.iter().for_each(|seat| seat.wake());
+    }
+
+    /// A seat for another worker, which is about to start.
+    pub(crate) fn add_seat(&self) -> Arc<Seat> {
+        let seat = Arc::new(Seat { is_up: AtomicBool::new(false), thread: Mutex::new(None) });
+        lock(&self.mail).add(Arc::clone(&seat));
+        seat
+    }
+
+    /// Writes something for anybody, unless there are no workers, and wakes somebody if need be.
+    pub(crate) fn send(&self, value: T) -> Result<(), Refused<T>> {
+        let mut mail = lock(&self.mail);
+        if mail.seats.is_empty() {
+            return Err(Refused(value));
+        }
+        mail.open.push_back(value);
+        self.wake_for(mail);
+        Ok(())
+    }
+
     /// The life of a worker.
-    fn live(&self, worker: usize, seat: &Seat, mut handler: impl FnMut(T)) {
+    pub(crate) fn live(&self, worker: usize, seat: &Seat, mut handler: impl FnMut(T)) {
         *lock(&seat.thread) = Some(thread::current());
         let mut mail = lock(&self.mail);
         mail.arriving -= 1;
@@ -506,6 +522,12 @@ impl<T: Send> Office<T> {
 
     /// W1 and W2.
     fn sleep<'a>(&'a self, mut mail: MutexGuard<'a, Mail<T>>, worker: usize, seat: &Seat) -> MutexGuard<'a, Mail<T>> {
+        #[cfg(windlass_weaken = "burst")]
+        {
+            // The control of the model: what comes between the look and the note is missed.
+            drop(mail);
+            mail = lock(&self.mail);
+        }
         mail.sleepers.push_back(worker);
         drop(mail);
         seat.sleep();

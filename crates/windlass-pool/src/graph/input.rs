@@ -5,17 +5,18 @@
 //! breaks that order, the cell finds out, and the node panics.
 
 use std::any::Any;
+use std::sync::Arc as StdArc;
 
 use super::{Graph, Node, NodeId};
-use crate::sync::{Arc, ResultLock, ResultReadGuard, TryLockError};
+use crate::sync::{ResultLock, ResultReadGuard, TryLockError};
 
 /// The result of one node.
 #[derive(Debug)]
-pub struct Cell<T>(Arc<ResultLock<Option<T>>>);
+pub struct Cell<T>(StdArc<ResultLock<Option<T>>>);
 
 impl<T> Clone for Cell<T> {
     fn clone(&self) -> Cell<T> {
-        Cell(Arc::clone(&self.0))
+        Cell(StdArc::clone(&self.0))
     }
 }
 
@@ -31,7 +32,7 @@ impl<T> Guard<'_, T> {
 
 impl<T> Cell<T> {
     pub(super) fn new() -> Cell<T> {
-        Cell(Arc::new(ResultLock::new(None)))
+        Cell(StdArc::new(ResultLock::new(None)))
     }
 
     /// Replaces the result.
@@ -67,13 +68,13 @@ impl<T> Cell<T> {
 }
 
 impl<T: Send + Sync + 'static> Cell<T> {
-    pub(super) fn into_any(self) -> Arc<dyn Any + Send + Sync> {
+    pub(super) fn into_any(self) -> StdArc<dyn Any + Send + Sync> {
         self.0
     }
 
     /// The cell again, if it is one of this type.
-    pub(super) fn of_any(any: &Arc<dyn Any + Send + Sync>) -> Option<Cell<T>> {
-        Arc::clone(any).downcast().ok().map(Cell)
+    pub(super) fn of_any(any: &StdArc<dyn Any + Send + Sync>) -> Option<Cell<T>> {
+        StdArc::clone(any).downcast().ok().map(Cell)
     }
 
     /// The cell of a node, in the graph it belongs to.

@@ -42,6 +42,7 @@
 //! its counters at the beginning of a run, and marks each segment while it runs: entering it twice at a time, which only
 //! conditions can try, is a panic of the node.
 
+pub(crate) mod counter;
 mod dot;
 mod input;
 mod node;
@@ -52,10 +53,11 @@ use std::any::{Any, TypeId};
 use std::collections::HashMap;
 use std::fmt;
 use std::marker::PhantomData;
+use std::sync::Arc as StdArc;
 
 use crate::lane;
 use crate::scope::{self, Scope};
-use crate::sync::{Arc, Ordering, ProcessCounter};
+use crate::sync::{Ordering, ProcessCounter};
 
 use input::Cell;
 pub use input::Inputs;
@@ -232,7 +234,7 @@ pub struct Graph<'env> {
     conditions: Vec<u32>,
     names: HashMap<u32, String>,
     /// Where the results of nodes that return something are.
-    cells: HashMap<u32, Arc<dyn Any + Send + Sync>>,
+    cells: HashMap<u32, StdArc<dyn Any + Send + Sync>>,
     /// The first mistake that cannot be told where it is made.
     mistake: Option<GraphError>,
     /// The closures may borrow, exactly for `'env`.

@@ -3,7 +3,7 @@
 //! # Who may call a node
 //! A node is called by whoever has its segment, and a segment is had by one thread at a time: it is ready once for each
 //! run, by the count of its predecessors, and there is one run at a time, by [`Core::claim`]. In a plan with conditions
-//! a segment could be entered twice; there a mark is set while it runs ([`Segment::enter`]).
+//! a segment could be entered twice; there a mark is set while it runs ([`Counter::enter`]).
 //!
 //! # What is ordered by what
 //! The end of a segment counts its successors down by an exchange that releases; the last one acquires what all have
@@ -19,9 +19,11 @@ use std::future::Future;
 use std::marker::PhantomData;
 use std::ops::Range;
 use std::pin::Pin;
+use std::sync::Arc as StdArc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use super::counter::Counter;
 use super::input::Cell;
 use super::node::Body;
 use super::seal::Layout;
@@ -32,15 +34,10 @@ use crate::panic::{Outcome, catch, unwrap};
 use crate::pool::Pool;
 use crate::shared::flag;
 use crate::slot::{Slot, SlotRef};
-use crate::sync::{Arc, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Mutex, Ordering, lock};
+use crate::sync::{Arc, AtomicPtr, AtomicU64, AtomicUsize, Mutex, Ordering, lock};
 use crate::task::Task;
 use crate::worker::Help;
 
-/// A predecessor was skipped.
-const SKIP: u32 = 1 << 31;
-/// In a plan with conditions: somebody runs it.
-const RUNNING: u32 = 1 << 30;
-const MARKS: u32 = SKIP | RUNNING;
 /// In the count of targets: its last node is a condition.
 const CONDITION: u32 = 1 << 31;
 
@@ -49,10 +46,7 @@ const CONDITION: u32 = 1 << 31;
 pub(crate) struct Segment {
     /// Set when the plan has its address.
     core: *const Core,
-    /// Predecessors to come in this run, and marks.
-    pending: AtomicU32,
-    /// Predecessors that are counted.
-    incoming: u32,
+    counter: Counter,
     first: u32,
     len: u32,
     first_target: u32,
@@ -69,8 +63,8 @@ unsafe impl Sync for Segment {}
 impl Segment {
     pub(super) fn new(incoming: u32, first: u32, len: u32, is_condition: bool) -> Segment {
         let target_count = if is_condition { CONDITION } else { 0 };
-        let pending = AtomicU32::new(incoming);
-        Segment { core: std::ptr::null(), pending, incoming, first, len, first_target: 0, target_count }
+        let counter = Counter::new(incoming);
+        Segment { core: std::ptr::null(), counter, first, len, first_target: 0, target_count }
     }
 
     pub(super) fn set_targets(&mut self, first: u32, count: u32) {
@@ -105,40 +99,6 @@ impl Segment {
 
     fn entry(&self) -> SlotRef {
         SlotRef::of_segment(self)
-    }
-
-    /// Sets the counter for the next run. Answers whether a predecessor was skipped.
-    #[inline]
-    fn begin(&self) -> bool {
-        // ORDER: Relaxed; whoever counts it down comes after the end of this run, and the last who did, before us.
-        let pending = self.pending.load(Ordering::Relaxed);
-        if pending != self.incoming {
-            self.pending.store(self.incoming, Ordering::Relaxed);
-        }
-        pending & SKIP != 0
-    }
-
-    /// One predecessor less. Answers whether it was the last.
-    #[inline]
-    fn release(&self, is_skipped: bool) -> bool {
-        if is_skipped {
-            // ORDER: Relaxed; published by the count below, or by what hands the segment on.
-            self.pending.fetch_or(SKIP, Ordering::Relaxed);
-        }
-        // ORDER: AcqRel; the last one has seen what all predecessors have done.
-        self.incoming <= 1 || self.pending.fetch_sub(1, Ordering::AcqRel) & !MARKS == 1
-    }
-
-    /// In a plan with conditions: begins, unless somebody runs it. Answers whether a predecessor was skipped.
-    fn enter(&self) -> Option<bool> {
-        // ORDER: AcqRel; pairs with `leave`: what the call before has done is visible.
-        let before = self.pending.swap(self.incoming | RUNNING, Ordering::AcqRel);
-        (before & RUNNING == 0).then_some(before & SKIP != 0)
-    }
-
-    fn leave(&self) {
-        // ORDER: Release; pairs with `enter`.
-        self.pending.fetch_and(!RUNNING, Ordering::Release);
     }
 
     /// Runs it on this thread, and then what it makes ready, as far as it is not pushed.
@@ -236,7 +196,7 @@ struct Core {
     id: u32,
     places: Option<Vec<u32>>,
     names: HashMap<u32, String>,
-    cells: HashMap<u32, Arc<dyn Any + Send + Sync>>,
+    cells: HashMap<u32, StdArc<dyn Any + Send + Sync>>,
 }
 
 impl<'env> Plan<'env> {
@@ -578,7 +538,7 @@ impl Core {
             self.skipped.store(0, Ordering::Relaxed);
         }
         if self.has_conditions {
-            self.segments.iter().for_each(|segment| segment.pending.store(segment.incoming, Ordering::Relaxed));
+            self.segments.iter().for_each(|segment| segment.counter.reset());
         }
     }
 
@@ -694,7 +654,7 @@ impl Core {
     /// Runs a segment, and answers the next one; pushes what else has become ready.
     #[inline]
     fn step(&self, segment: &Segment, lane: &Lane) -> Option<&Segment> {
-        let is_skipped = segment.begin();
+        let is_skipped = segment.counter.begin();
         let is_skipped = self.run_nodes(segment, is_skipped, lane).is_none();
         if segment.targets().is_empty() {
             lane.count_end_of(self.parent());
@@ -702,7 +662,7 @@ impl Core {
         }
         let mut next = None;
         for target in self.targets_of(segment) {
-            if target.release(is_skipped) {
+            if target.counter.release(is_skipped) {
                 match next {
                     None => next = Some(target),
                     Some(_) => lane.push_entry(target.entry()),
@@ -714,10 +674,10 @@ impl Core {
 
     /// As `step`, where what is under way is counted instead of the sinks.
     fn step_with_conditions(&self, segment: &Segment, lane: &Lane) -> Option<&Segment> {
-        let next = match segment.enter() {
+        let next = match segment.counter.enter() {
             Some(is_skipped) => {
                 let choice = self.run_nodes(segment, is_skipped, lane);
-                segment.leave();
+                segment.counter.leave();
                 self.choose(segment, choice, lane)
             }
             None => {
@@ -738,7 +698,7 @@ impl Core {
         }
         let mut next = None;
         for target in targets {
-            if target.release(choice.is_none()) {
+            if target.counter.release(choice.is_none()) {
                 match next {
                     None => next = Some(target),
                     Some(_) => {

@@ -29,6 +29,9 @@ mod slot;
 
 mod home;
 
+mod burst;
+mod graph;
+
 /// A number in plain memory: loom objects to two accesses that nothing has ordered, one of them a write.
 struct Watched(UnsafeCell<u32>);
 
