@@ -11,7 +11,7 @@ use crate::lane::{self, Lane, with_lane};
 use crate::loops::{self, Parts};
 use crate::metrics::WorkerMetrics;
 use crate::panic::{catch, unwrap};
-use crate::scope::{self, Scope};
+use crate::scope::{self, Batch, Scope};
 use crate::shared::{Shared, SharedRef, flag};
 use crate::sync::{Arc, JoinHandle, Mutex, lock, park_timeout, thread};
 use crate::task::Task;
@@ -147,7 +147,7 @@ impl Pool {
                 match lane.spawn(f) {
                     Ok(task) => return task,
                     Err(given_back) if lane.make_room() => f = given_back,
-                    Err(given_back) => return Task::ready(catch(given_back)),
+                    Err(given_back) => return Task::run_already(catch(given_back), lane.hold()),
                 }
             }
         })
@@ -185,15 +185,13 @@ impl Pool {
         F: FnOnce() + Send + 'static,
     {
         with_lane(&self.shared, |lane| {
-            // SAFETY: the closures borrow nothing, and have no parent.
-            let write = |f| match unsafe { lane.write_alone(f, std::ptr::null()) } {
-                Ok(slot) => Some(slot),
-                Err(f) => {
+            let mut batch = Batch::new(lane);
+            for f in tasks {
+                // SAFETY: the closures borrow nothing, and have no parent.
+                if let Err(f) = unsafe { batch.add(f, std::ptr::null()) } {
                     drop(self.spawn(f));
-                    None
                 }
-            };
-            scope::push_batches(lane, tasks.into_iter().filter_map(write));
+            }
         });
     }
 

@@ -22,7 +22,7 @@ use crate::lane::{self, Lane, Pin, Role};
 use crate::ring::Steal;
 use crate::shared::{SharedRef, flag};
 use crate::sleep::{NAP_MAX, NAP_MIN, WAKE_WORTH};
-use crate::slot::{Entered, Finish, Priority, Slot, SlotRef, WAITER_IS_WAKER};
+use crate::slot::{Entered, Finish, Priority, Slot, SlotRef};
 use crate::sync::{Ordering, compiler_fence, park_timeout, thread};
 
 /// Tasks of others run inside each other's waits, at most. Each level costs the stack of one task.
@@ -414,7 +414,8 @@ impl Lane {
         match slot.state.enter() {
             Entered::Alone if slot.state.is_plain() && self.shared.flags() == 0 => self.run_plain(slot),
             Entered::Alone => {
-                slot.state.claim_alone();
+                let is_mine = slot.state.claim_alone();
+                debug_assert!(is_mine, "the entry found the task queued, and nobody has the handle");
                 self.run_claimed(slot);
             }
             Entered::Shared => self.run_claimed(slot),
@@ -526,7 +527,7 @@ impl Lane {
         // SAFETY: the end is ours, and the head was written before the task was scheduled.
         let parent = unsafe { &*slot.head.get() }.parent;
         let id = slot.id();
-        let (mut waiter, mut edges): (_, *mut Slot) = (None, std::ptr::null_mut());
+        let (mut waiter, mut has_waker, mut edges): (_, _, *mut Slot) = (None, false, std::ptr::null_mut());
         let finish = slot.state.finish(|duties| {
             if duties.has_edges && edges.is_null() {
                 edges = crate::continuation::close(slot);
@@ -534,13 +535,17 @@ impl Lane {
             // SAFETY: the waiting flag is set and the word does not say done: the waiter was written before, and is not
             // changed before the word says done.
             waiter = duties.has_waiter.then(|| unsafe { (*slot.head.get()).waiter });
+            has_waker = duties.has_waker;
         });
         match finish {
-            Finish::Handed => match waiter {
-                None => {}
-                Some(WAITER_IS_WAKER) => self.shared.wakers.wake(id),
-                Some(desk) => self.shared.desk(desk).unpark(),
-            },
+            Finish::Handed => {
+                if has_waker {
+                    self.shared.wakers.wake(id);
+                }
+                if let Some(desk) = waiter {
+                    self.shared.desk(desk).unpark();
+                }
+            }
             Finish::Orphaned => self.discard(slot),
         }
         self.release(edges);
@@ -562,7 +567,7 @@ impl Lane {
     }
 
     #[cold]
-    fn tell_panic(&self, panic: Box<dyn std::any::Any + Send>) {
+    pub(crate) fn tell_panic(&self, panic: Box<dyn std::any::Any + Send>) {
         if panic.is::<crate::cancel::Cancelled>() {
             return;
         }
