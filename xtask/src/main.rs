@@ -23,7 +23,8 @@ cargo xtask COMMAND
   sanitize [KIND]     the pool's tests under a sanitizer: thread (default) or address; needs a nightly toolchain
   docs [--check]      writes docs/job_lifecycle.md and builds the reference; --check only compares
   soak --only NAME --minutes M
-                      a crash scenario (kill, term, stop) again and again, with a ledger that adds up over runs
+                      a crash scenario (kill, term, stop), or the tasks of the pool (ledger), again and again, with a
+                      ledger that adds up over runs
   bench [NAME]        the benchmarks of bench/; without a name it lists them";
 
 fn main() -> ExitCode {

@@ -469,6 +469,15 @@ impl Lane {
         Some(self.free.slots[len - 1].get())
     }
 
+    /// Takes a slot although the pool has as many as it may have.
+    pub(crate) fn fetch_slot_beyond(&self) {
+        let len = self.free.len.get();
+        if len < FREE_MAX {
+            self.free.slots[len].set(self.shared.slots.take_beyond());
+            self.free.len.set(len + 1);
+        }
+    }
+
     /// Frees a slot whose body has been emptied, and which nobody else holds.
     #[inline]
     pub(crate) fn free_slot(&self, slot: &Slot) {
@@ -532,13 +541,18 @@ impl Lane {
         self.tally.count.set(self.tally.count.get() + 1);
     }
 
-    /// Counts the ends at their group, which may be its end.
+    /// Counts the ends at their group, which may be its end, which is counted at the group's own, and so on.
     #[inline]
     pub(crate) fn tell_tally(&self) {
-        let count = self.tally.count.replace(0);
-        if count == 0 {
-            return;
+        // Not `if`: the end of a group leaves another tally behind, and whoever calls this may be about to sleep, or to
+        // begin a tally of its own.
+        while self.tally.count.get() != 0 {
+            self.tell_one_group();
         }
+    }
+
+    fn tell_one_group(&self) {
+        let count = self.tally.count.replace(0);
         let parent = self.tally.parent.replace(ptr::null());
         // SAFETY: the group is held open by those that were counted here and not yet there.
         let parent = unsafe { &*parent };

@@ -147,7 +147,10 @@ impl Pool {
                 match lane.spawn(f) {
                     Ok(task) => return task,
                     Err(given_back) if lane.make_room() => f = given_back,
-                    Err(given_back) => return Task::run_already(catch(given_back), lane.hold()),
+                    Err(given_back) => {
+                        let outcome = lane.for_want_of_a_slot(|| catch(given_back));
+                        return Task::run_already(outcome, lane.hold());
+                    }
                 }
             }
         })

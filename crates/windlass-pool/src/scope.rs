@@ -192,7 +192,8 @@ impl Drop for Batch<'_> {
 /// There was no slot: some task runs here and now, this one if need be.
 #[cold]
 fn run_without_slot(lane: &Lane, core: &Core, task: impl FnOnce()) {
-    task();
+    // It catches its own panic.
+    lane.for_want_of_a_slot(task);
     lane.count_end_of(&raw const core.root);
 }
 

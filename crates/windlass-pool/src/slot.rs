@@ -562,7 +562,9 @@ impl Slots {
     pub(crate) fn take(&self, wanted: usize, mut into: impl FnMut(SlotRef)) -> usize {
         let mut store = lock(&self.store);
         if store.free.is_empty() {
-            self.make_chunk(&mut store);
+            let len = FIRST_CHUNK_LEN << store.chunks.len().min(16);
+            let room = self.count_max.saturating_sub(store.count);
+            Slots::make_chunk(&mut store, len.min(room));
         }
         let count = wanted.min(store.free.len());
         let first = store.free.len() - count;
@@ -577,8 +579,16 @@ impl Slots {
         lock(&self.store).free.extend(slots);
     }
 
-    fn make_chunk(&self, store: &mut Store) {
-        let len = (FIRST_CHUNK_LEN << store.chunks.len().min(16)).min(self.count_max - store.count);
+    /// Takes a slot although the maximum is reached.
+    pub(crate) fn take_beyond(&self) -> SlotRef {
+        let mut store = lock(&self.store);
+        if store.free.is_empty() {
+            Slots::make_chunk(&mut store, FIRST_CHUNK_LEN);
+        }
+        store.free.pop().expect("a chunk holds some")
+    }
+
+    fn make_chunk(store: &mut Store, len: usize) {
         if len == 0 {
             return;
         }

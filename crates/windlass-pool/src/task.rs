@@ -21,7 +21,7 @@ use crate::slot::{BATCH_LEN, Detach, Entered, STORAGE_LEN, Slot, SlotRef, Storag
 use crate::sync::{Mutex, Ordering, lock, park_timeout};
 use crate::worker::Help;
 
-/// Tasks that are run inside each other to free slots, at most. Each level costs the stack of one task.
+/// Tasks that are run inside each other for want of a slot, at most. Each level costs the stack of one task.
 const ROOM_DEPTH_MAX: u32 = 32;
 
 /// How to treat what is in a slot's storage.
@@ -285,22 +285,31 @@ impl Lane {
         Ok(SlotRef::of(slot))
     }
 
-    /// Runs some of the tasks this thread has queued, so that slots become free. `false` if there are none, or if this
-    /// thread makes room inside tasks it runs to make room, [`ROOM_DEPTH_MAX`] deep: tasks that spawn more than they end
-    /// would use up its stack.
+    /// Runs some of the tasks this thread has queued, so that slots become free. `false` if there are none.
+    ///
+    /// Such tasks may spawn more than they end, and be run inside each other: [`ROOM_DEPTH_MAX`] deep, and then a slot
+    /// beyond the maximum is taken, for memory is less dear than the stack.
     #[cold]
     pub(crate) fn make_room(&self) -> bool {
-        let depth = self.room_depth.get();
-        if depth >= ROOM_DEPTH_MAX {
-            return false;
+        if self.room_depth.get() >= ROOM_DEPTH_MAX {
+            self.fetch_slot_beyond();
+            return true;
         }
-        self.room_depth.set(depth + 1);
         let was_at_work = self.set_at_work(true);
-        let count = (0..BATCH_LEN).take_while(|_| self.run_one_own()).count();
+        let run = || (0..BATCH_LEN).take_while(|_| self.run_one_own()).count();
+        let count = self.for_want_of_a_slot(run);
         self.set_at_work(was_at_work);
         self.tell_tally();
-        self.room_depth.set(depth);
         count > 0
+    }
+
+    /// Runs what is run here and now because there is no slot.
+    pub(crate) fn for_want_of_a_slot<R>(&self, run: impl FnOnce() -> R) -> R {
+        let depth = self.room_depth.get();
+        self.room_depth.set(depth + 1);
+        let value = run();
+        self.room_depth.set(depth);
+        value
     }
 
     fn run_one_own(&self) -> bool {

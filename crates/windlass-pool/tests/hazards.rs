@@ -140,6 +140,33 @@ fn tasks_of_two_pools_are_not_tied() {
     assert_eq!((left.run(), right.run()), (1, 2));
 }
 
+/// LZ-14: the end of a child may be the end of its parent, and that the end of the parent's parent, and so on. A worker
+/// counts ends for a while before it tells them; the end of the fourth in such a line was credited to the next group it
+/// came to: one group ended too early, or twice, and one never.
+#[test]
+fn ends_of_nested_groups_are_counted_where_they_belong() {
+    let pool = unstarted_pool_of(64);
+    for _ in 0..100 {
+        let [great, grand, parent, child] = [4, 3, 2, 1].map(|number| pool.prepare(move || number));
+        child.finish_with(&parent).unwrap();
+        parent.finish_with(&grand).unwrap();
+        grand.finish_with(&great).unwrap();
+        let (other, first, second) = (pool.prepare(|| 5), pool.prepare(|| 6), pool.prepare(|| 7));
+        first.finish_with(&other).unwrap();
+        second.finish_with(&other).unwrap();
+
+        // A thread takes its youngest task first: from the great one to the child, then the other group.
+        let second = second.schedule();
+        let (first, other) = (first.schedule(), other.schedule());
+        let (child, parent, grand, great) = (child.schedule(), parent.schedule(), grand.schedule(), great.schedule());
+        pool.wait_idle();
+
+        let tasks = [great, grand, parent, child, other, first, second];
+        assert!(tasks.iter().all(Task::is_done));
+        assert_eq!(tasks.map(Task::wait), [4, 3, 2, 1, 5, 6, 7]);
+    }
+}
+
 /// LZ-18: a handle is good on any thread: to schedule, tie, cancel, ask and wait.
 #[test]
 fn a_handle_may_be_used_on_another_thread_than_where_it_was_made() {
