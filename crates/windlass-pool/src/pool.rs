@@ -103,7 +103,7 @@ impl Pool {
             match self.start_worker(number) {
                 Ok(thread) => threads.push(thread),
                 Err(cause) => {
-                    // C-7: those that did start are ended.
+                    // SC-14: those that did start are ended.
                     self.shared.stop(false);
                     threads.drain(..).for_each(join_thread);
                     return Err(PoolError::Thread { started: number, wanted, cause });
@@ -528,7 +528,7 @@ fn join_thread(thread: JoinHandle<()>) {
 impl Drop for Pool {
     fn drop(&mut self) {
         self.shared.stop(true);
-        // BP-1, SC-14: a worker that drops its own pool cannot join itself.
+        // C-7: a worker that drops its own pool cannot join itself.
         if !lane::is_worker_of(&self.shared) && !self.is_left_behind {
             self.run_what_no_thread_will(None);
             self.join_threads();

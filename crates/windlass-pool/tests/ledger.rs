@@ -6,6 +6,7 @@
 //!
 //! `WINDLASS_LEDGER_SEED` repeats a round that failed, `WINDLASS_LEDGER_TASKS` says how many tasks there are to be in all
 //! (10⁷ if it says nothing). `cargo xtask soak --only ledger` goes on for as long as one likes.
+#![expect(clippy::print_stdout, reason = "the watcher tells which round hangs before it ends the process")]
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
