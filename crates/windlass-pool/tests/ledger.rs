@@ -76,7 +76,8 @@ impl Ledger {
             return None;
         }
         let number = self.given.fetch_add(1, Ordering::Relaxed);
-        (number < len).then_some(Entry(number))
+        // Not `then_some`: an entry that is made and dropped is marked.
+        (number < len).then(|| Entry(number))
     }
 
     fn settled(&self) -> u64 {
