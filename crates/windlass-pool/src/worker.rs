@@ -13,7 +13,8 @@
 //!    each level costs the stack of one task. Another thread that waits for a task takes forks only, which belong to
 //!    joins somebody waits for; a task of somebody else might keep it for hours.
 //! 3. It sleeps. Beyond that depth, and inside `isolate`, a worker does not announce itself as a sleeper, because it
-//!    could not run what it was woken for.
+//!    could not run what it was woken for. Beyond that depth it runs one foreign task each millisecond: all the others
+//!    may be as deep, and what they wait for lie in their rings.
 
 use std::time::{Duration, Instant};
 
@@ -50,6 +51,9 @@ const DESCENDANTS_MAX: usize = 32;
 
 /// How long after it went to sleep a worker looks for the last time (`sleep.rs`, pushes without a bell).
 const LAST_LOOK: Duration = Duration::from_millis(2);
+
+/// How long a thread that waits too deep to help sleeps before it helps all the same.
+const STALL: Duration = Duration::from_millis(1);
 
 /// Looks between two readings of the clock, while searching.
 const LOOKS_PER_READING: u32 = 8;
@@ -735,7 +739,29 @@ impl Lane {
             self.stop_searching();
             self.sleep_unless(|| is_done() || self.shared.has_work(), None);
         } else if !is_done() {
-            thread::park();
+            if self.is_at_depth_max(help) { self.park_at_depth_max(&is_done) } else { thread::park() }
+        }
+    }
+
+    /// Whether nothing but the depth keeps this thread from running foreign tasks.
+    fn is_at_depth_max(&self, help: Help) -> bool {
+        let is_free = help == Help::Anything || (help == Help::Usual && self.role == Role::Worker);
+        is_free && !self.is_isolated.get() && self.help_depth.get() >= HELP_DEPTH_MAX
+    }
+
+    /// If every thread came here, what one waits for could lie in the ring of another, who stole it and has gone deeper
+    /// since: none of them would run it, ever. So, after a while, one foreign task is run all the same.
+    #[cold]
+    fn park_at_depth_max(&self, is_done: &impl Fn() -> bool) {
+        park_timeout(STALL);
+        if !is_done() {
+            let was_at_work = self.set_at_work(true);
+            if let Some(work) = self.find_near().or_else(|| self.steal()) {
+                self.help_depth.set(self.help_depth.get() + 1);
+                self.run(work);
+                self.help_depth.set(self.help_depth.get() - 1);
+            }
+            self.set_at_work(was_at_work);
         }
     }
 
