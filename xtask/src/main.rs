@@ -5,6 +5,7 @@
 
 mod bench;
 mod docs;
+mod instructions;
 mod loom;
 mod sanitize;
 mod shell;
@@ -23,9 +24,19 @@ cargo xtask COMMAND
   sanitize [KIND]     the pool's tests under a sanitizer: thread (default) or address; needs a nightly toolchain
   docs [--check]      writes docs/job_lifecycle.md and builds the reference; --check only compares
   soak --only NAME --minutes M
-                      a crash scenario (kill, term, stop) again and again, with a ledger that adds up over runs
+                      a crash scenario (kill, term, stop), or the tasks of the pool (ledger), again and again, with a
+                      ledger that adds up over runs
+  instructions [--update]
+                      what the pool's operations cost in instructions, against bench/instructions.tsv; needs valgrind
   bench [NAME]        the benchmarks of bench/; without a name it lists them
   bench pool --quick  in a minute, whether the pool's benchmarks run";
+
+fn count_instructions(is_update: bool) -> anyhow::Result<()> {
+    if let Some(why) = instructions::run(is_update)? {
+        println!("skipped: {why}");
+    }
+    Ok(())
+}
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -39,6 +50,8 @@ fn main() -> ExitCode {
         ["docs"] => docs::run(false),
         ["docs", "--check"] => docs::run(true),
         ["soak", options @ ..] => soak::run(options),
+        ["instructions"] => count_instructions(false),
+        ["instructions", "--update"] => count_instructions(true),
         ["bench", names @ ..] => bench::run(names),
         [] | ["help" | "--help" | "-h"] => {
             println!("{HELP}");

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail, ensure};
 
 use crate::shell::{answers, call, cargo, command, output};
-use crate::{docs, loom, tidy};
+use crate::{docs, instructions, loom, tidy};
 
 /// A program the tests need: how to ask for it, its Debian package, and what for.
 struct Tool {
@@ -35,6 +35,7 @@ const STEPS: &[Step] = &[
     ("client-only build", client_only),
     ("tests", tests),
     ("documents", || docs::run(true).map(|()| None)),
+    ("instructions", || instructions::run(false)),
     ("models", || loom::run().map(|()| None)),
 ];
 

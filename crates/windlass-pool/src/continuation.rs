@@ -53,8 +53,9 @@ use std::ptr;
 use crate::cancel::CancelToken;
 use crate::error::AlreadyDone;
 use crate::lane::{self, Home, Lane, with_lane};
+use crate::shared::SharedRef;
 use crate::slot::{Ended, Finish, Priority, Slot, SlotRef, TaskId, Waiter};
-use crate::sync::{AtomicPtr, AtomicU32, Ordering};
+use crate::sync::{Arc, AtomicPtr, AtomicU32, Ordering};
 use crate::task::{Task, put, take};
 
 /// What a list holds when its task has ended.
@@ -134,8 +135,10 @@ fn close_late(_slot: &Slot) -> *mut Slot {
 pub(crate) struct Ending {
     pub(crate) id: TaskId,
     pub(crate) finish: Finish,
-    /// Whom to wake, if the task was handed to a waiter.
+    /// Whom to unpark, if the task was handed to a waiter.
     pub(crate) waiter: Option<Waiter>,
+    /// The task is awaited: its waker is to be called.
+    pub(crate) has_waker: bool,
     /// E3: to be released.
     pub(crate) edges: *mut Slot,
     /// Whom it kept open, or null.
@@ -163,7 +166,7 @@ fn end(slot: &Slot, ended: Ended) -> Ending {
     // SAFETY: the end is the caller's, and the head was written before the task was scheduled.
     let parent = unsafe { &*slot.head.get() }.parent;
     let id = slot.id();
-    let (mut waiter, mut edges): (_, *mut Slot) = (None, ptr::null_mut());
+    let (mut waiter, mut has_waker, mut edges): (_, _, *mut Slot) = (None, false, ptr::null_mut());
     let finish = slot.state.finish(ended, |duties| {
         if duties.has_edges && edges.is_null() {
             edges = close(slot);
@@ -171,8 +174,9 @@ fn end(slot: &Slot, ended: Ended) -> Ending {
         // SAFETY: the waiting flag is set and the word does not say done: the waiter was written before, and is not
         // changed before the word says done.
         waiter = duties.has_waiter.then(|| unsafe { (*slot.head.get()).waiter });
+        has_waker = duties.has_waker;
     });
-    Ending { id, finish, waiter, edges, parent }
+    Ending { id, finish, waiter, has_waker, edges, parent }
 }
 
 /// Ties a child to a parent that may run already. `false` if it has ended. See the module's second table.
@@ -283,14 +287,10 @@ impl Lane {
         }
     }
 
-    /// A slot that is an edge.
-    fn take_edge(&self, target: Edge) -> &Slot {
-        let slot = self.take_slot_or_work();
+    /// A slot that is to be an edge.
+    fn take_edge(&self) -> &Slot {
         // SAFETY: the pool outlives its lanes, and so does the reference.
-        let slot = unsafe { slot.get() };
-        // SAFETY: the slot was free: nobody else knows it.
-        unsafe { put(slot.storage(), target) };
-        slot
+        unsafe { self.take_slot_or_work().get() }
     }
 }
 
@@ -301,9 +301,13 @@ impl<T> Tie for Prepared<T> {}
 impl<T> Tie for Task<T> {}
 
 mod sealed {
+    use crate::shared::SharedRef;
     use crate::slot::Slot;
 
     pub trait Tie {
+        /// Its slot and its pool, if it has any.
+        #[expect(private_interfaces, reason = "as below")]
+        fn place(&self) -> Option<(&Slot, &SharedRef)>;
         /// Adds an edge to a successor or a further parent. `false` if the task has ended.
         #[expect(private_interfaces, reason = "the trait is sealed: nobody outside can name the method")]
         fn add_edge(&self, edge: &Slot) -> bool;
@@ -314,6 +318,12 @@ mod sealed {
 }
 
 impl<T> sealed::Tie for Prepared<T> {
+    #[expect(private_interfaces, reason = "the trait is sealed")]
+    fn place(&self) -> Option<(&Slot, &SharedRef)> {
+        // SAFETY: this handle is counted at the home, which keeps the pool.
+        Some((self.slot(), unsafe { lane::shared_of(self.home) }))
+    }
+
     #[expect(private_interfaces, reason = "the trait is sealed")]
     fn add_edge(&self, edge: &Slot) -> bool {
         self.slot().state.set_edges();
@@ -327,6 +337,11 @@ impl<T> sealed::Tie for Prepared<T> {
 }
 
 impl<T> sealed::Tie for Task<T> {
+    #[expect(private_interfaces, reason = "the trait is sealed")]
+    fn place(&self) -> Option<(&Slot, &SharedRef)> {
+        self.slot()
+    }
+
     #[expect(private_interfaces, reason = "the trait is sealed")]
     fn add_edge(&self, edge: &Slot) -> bool {
         let Some((slot, shared)) = self.slot() else {
@@ -411,6 +426,10 @@ impl<T> Prepared<T> {
     /// Has `next` run after this task has ended, however it ended. Any number of tasks may follow one, and one may
     /// follow any number: it runs after the last of them. Those that follow one task are begun in the order in which
     /// they were tied, on the thread where it ended; other threads may take them in any order.
+    ///
+    /// # Panics
+    /// When the tasks belong to different pools, or are the same; and as [`Pool::prepare`](crate::Pool::prepare), for a
+    /// tie takes a slot until the first task has ended. Nothing is tied then.
     pub fn continue_with<U>(&self, next: &Prepared<U>) {
         next.follow(self);
     }
@@ -421,30 +440,59 @@ impl<T> Prepared<T> {
     ///
     /// # Errors
     /// [`AlreadyDone`] when the parent has ended: nothing is tied.
+    ///
+    /// # Panics
+    /// As [`continue_with`](Prepared::continue_with); only the second parent and further ones take a slot.
     pub fn finish_with(&self, parent: &impl Tie) -> Result<(), AlreadyDone> {
-        let parent = parent.open_for_child().ok_or(AlreadyDone)?;
-        if !self.has_parent.replace(true) {
-            // SAFETY: the task is not scheduled: its head is its builder's.
-            unsafe { (*self.slot().head.get()).parent = parent };
-            return Ok(());
+        self.check_tie(parent);
+        if self.has_parent.get() {
+            return self.finish_with_further(parent);
         }
-        let edge = self.with_lane(|lane| ptr::from_ref(lane.take_edge(Edge::Parent(parent))));
-        // SAFETY: a slot of this pool, just taken.
-        let is_added = sealed::Tie::add_edge(self, unsafe { &*edge });
-        debug_assert!(is_added, "the list of a task that is not scheduled is open");
+        let parent = parent.open_for_child().ok_or(AlreadyDone)?;
+        self.has_parent.set(true);
+        // SAFETY: the task is not scheduled: its head is its builder's.
+        unsafe { (*self.slot().head.get()).parent = parent };
         Ok(())
+    }
+
+    fn finish_with_further(&self, parent: &impl Tie) -> Result<(), AlreadyDone> {
+        self.with_lane(|lane| {
+            // Before anything is counted: there may be none.
+            let edge = lane.take_edge();
+            let Some(parent) = parent.open_for_child() else {
+                lane.free_slot(edge);
+                return Err(AlreadyDone);
+            };
+            // SAFETY: the slot was free: nobody else knows it.
+            unsafe { put(edge.storage(), Edge::Parent(parent)) };
+            let is_added = sealed::Tie::add_edge(self, edge);
+            debug_assert!(is_added, "the list of a task that is not scheduled is open");
+            Ok(())
+        })
+    }
+
+    /// LZ-10, SC-2: counts and slots of one pool must not come into another's hands.
+    fn check_tie(&self, other: &impl Tie) {
+        let Some((slot, shared)) = other.place() else { return };
+        // SAFETY: this handle is counted at the home, which keeps the pool.
+        assert!(Arc::ptr_eq(unsafe { lane::shared_of(self.home) }, shared), "tasks of two pools cannot be tied");
+        assert!(!ptr::eq(slot, self.slot()), "a task cannot be tied to itself: it would never end");
     }
 
     /// Has this task run after `before` has ended.
     pub(crate) fn follow(&self, before: &impl Tie) {
-        // ORDER: Relaxed; published with the edge.
-        if self.is_blocked.replace(true) {
-            self.slot().blocked.fetch_add(1, Ordering::Relaxed);
-        } else {
-            self.slot().blocked.store(2, Ordering::Relaxed);
-        }
+        self.check_tie(before);
         self.with_lane(|lane| {
-            let edge = lane.take_edge(Edge::Successor(self.slot.as_ptr()));
+            // Before anything is counted: there may be none.
+            let edge = lane.take_edge();
+            // SAFETY: the slot was free: nobody else knows it.
+            unsafe { put(edge.storage(), Edge::Successor(self.slot.as_ptr())) };
+            // ORDER: Relaxed; published with the edge.
+            if self.is_blocked.replace(true) {
+                self.slot().blocked.fetch_add(1, Ordering::Relaxed);
+            } else {
+                self.slot().blocked.store(2, Ordering::Relaxed);
+            }
             if !before.add_edge(edge) {
                 lane.free_slot(edge);
                 let was_last = unblock_once(&self.slot().blocked);
@@ -537,6 +585,9 @@ impl<T> Drop for Prepared<T> {
 impl<T> Task<T> {
     /// Has `next` run after this task has ended, however it ended; at once if it has ended already. See
     /// [`Prepared::continue_with`].
+    ///
+    /// # Panics
+    /// As [`Prepared::continue_with`].
     pub fn continue_with<U>(&self, next: &Prepared<U>) {
         next.follow(self);
     }

@@ -16,6 +16,7 @@
 use std::cell::{Cell, RefCell};
 use std::ptr;
 
+use crate::config::PoolConfig;
 use crate::forks::{FORKS_MAX, ForkHead, SHOWN_MAX};
 use crate::shared::{Desk, SharedRef};
 use crate::slot::{BATCH_LEN, Slot, SlotRef};
@@ -23,6 +24,15 @@ use crate::sync::{Arc, AtomicI64, Ordering, thread};
 
 /// Free slots a thread keeps for itself, at most.
 const FREE_MAX: usize = 4 * BATCH_LEN;
+/// Fewer than these are not worth keeping.
+const FREE_WORTH: usize = 8;
+
+/// Free slots that each thread of a pool may keep for itself. Those that one thread keeps, another lacks: all workers
+/// together keep less than half, and in a pool of few slots nobody keeps any.
+fn free_max(config: &PoolConfig) -> usize {
+    let share = config.slot_count_max / (2 * (config.threads + 8));
+    if share < FREE_WORTH { 0 } else { share.min(FREE_MAX) }
+}
 
 /// What a home's count begins with.
 const ATTACHED: i64 = 1 << 40;
@@ -184,6 +194,8 @@ impl ForkStack {
 struct FreeSlots {
     slots: Box<[Cell<SlotRef>; FREE_MAX]>,
     len: Cell<usize>,
+    /// How many are kept, at most; no more than [`FREE_MAX`].
+    max: usize,
 }
 
 /// How many tasks of one group have ended here and were not yet counted there.
@@ -218,6 +230,8 @@ pub struct Lane {
     held: Cell<i64>,
     /// Tasks of others run inside each other's waits.
     pub(crate) help_depth: Cell<u32>,
+    /// Tasks run inside each other because there was no slot.
+    pub(crate) room_depth: Cell<u32>,
     /// Entries of the own ring from this count on were put there by the task in hand, or for it.
     pub(crate) floor: Cell<u64>,
     /// Inside `isolate`: what lies below the floor, or elsewhere, is not touched.
@@ -414,11 +428,16 @@ impl Lane {
             index,
             role,
             forks: ForkStack::new(),
-            free: FreeSlots { slots: Box::new([const { Cell::new(SlotRef::NONE) }; FREE_MAX]), len: Cell::new(0) },
+            free: FreeSlots {
+                slots: Box::new([const { Cell::new(SlotRef::NONE) }; FREE_MAX]),
+                len: Cell::new(0),
+                max: free_max(&shared.config),
+            },
             tally: Tally { parent: Cell::new(ptr::null()), count: Cell::new(0) },
             home: Box::into_raw(Box::new(home)),
             held: Cell::new(0),
             help_depth: Cell::new(0),
+            room_depth: Cell::new(0),
             floor: Cell::new(desk.ring.tail()),
             is_isolated: Cell::new(false),
             calls: Cell::new(0),
@@ -472,7 +491,7 @@ impl Lane {
     #[cold]
     fn fetch_slots(&self) -> Option<SlotRef> {
         let mut len = 0;
-        self.shared.slots.take(BATCH_LEN, |slot| {
+        self.shared.slots.take(BATCH_LEN.min(self.free.max.max(1)), |slot| {
             slot.prefetch();
             self.free.slots[len].set(slot);
             len += 1;
@@ -481,15 +500,24 @@ impl Lane {
         Some(self.free.slots[len - 1].get())
     }
 
+    /// Takes a slot although the pool has as many as it may have.
+    pub(crate) fn fetch_slot_beyond(&self) {
+        let len = self.free.len.get();
+        if len < FREE_MAX {
+            self.free.slots[len].set(self.shared.slots.take_beyond());
+            self.free.len.set(len + 1);
+        }
+    }
+
     /// Frees a slot whose body has been emptied, and which nobody else holds.
     #[inline]
     pub(crate) fn free_slot(&self, slot: &Slot) {
         slot.state.free();
         let len = self.free.len.get();
-        if len == FREE_MAX {
+        if len >= self.free.max {
             return self.return_slots(slot);
         }
-        // SAFETY: `len` is less than `FREE_MAX`.
+        // SAFETY: `len` is less than `max`, which is `FREE_MAX` at most.
         unsafe { self.free.slots.get_unchecked(len) }.set(SlotRef::of(slot));
         self.free.len.set(len + 1);
     }
@@ -507,14 +535,18 @@ impl Lane {
 
     #[cold]
     fn return_slots(&self, slot: &Slot) {
+        if self.free.max == 0 {
+            return self.shared.slots.give_back(std::iter::once(SlotRef::of(slot)));
+        }
         // The oldest half goes: the youngest are in the cache.
-        let half = FREE_MAX / 2;
+        let len = self.free.len.get();
+        let half = len / 2;
         self.shared.slots.give_back(self.free.slots[..half].iter().map(Cell::get));
-        for place in half..FREE_MAX {
+        for place in half..len {
             self.free.slots[place - half].set(self.free.slots[place].get());
         }
-        self.free.slots[FREE_MAX - half].set(SlotRef::of(slot));
-        self.free.len.set(FREE_MAX - half + 1);
+        self.free.slots[len - half].set(SlotRef::of(slot));
+        self.free.len.set(len - half + 1);
     }
 
     // Groups.

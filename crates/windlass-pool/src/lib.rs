@@ -41,6 +41,59 @@
 //! let here = std::rc::Rc::new(1);
 //! pool.spawn(move || *here);
 //! ```
+//! A task that nobody need wait for borrows nothing, prepared or detached or one of many:
+//! ```compile_fail,E0597
+//! let pool = windlass_pool::Pool::new().unwrap();
+//! let number = 1;
+//! pool.spawn_detached(|| drop(std::hint::black_box(&number)));
+//! ```
+//! ```compile_fail,E0597
+//! let pool = windlass_pool::Pool::new().unwrap();
+//! let number = 1;
+//! let task = pool.prepare(|| number + 1);
+//! ```
+//! A value that comes back from a task must be one that may: its type is `Send`.
+//! ```compile_fail,E0277
+//! let pool = windlass_pool::Pool::new().unwrap();
+//! pool.spawn(|| std::rc::Rc::new(1)).wait();
+//! ```
+//! A thread's place stays on its thread, and does not outlive the call that lends it:
+//! ```compile_fail,E0277
+//! let pool = windlass_pool::Pool::new().unwrap();
+//! pool.attach(|lane| std::thread::scope(|threads| drop(threads.spawn(|| lane.join(|_| 1, |_| 2)))));
+//! ```
+//! ```compile_fail
+//! let pool = windlass_pool::Pool::new().unwrap();
+//! let lane = pool.attach(|lane| lane);
+//! ```
+//! A scope does not leave its closure, neither by its value nor by a variable outside, nor inside a task of it:
+//! ```compile_fail
+//! let pool = windlass_pool::Pool::new().unwrap();
+//! let scope = pool.scope(|s| s);
+//! ```
+//! ```compile_fail,E0521
+//! let pool = windlass_pool::Pool::new().unwrap();
+//! let mut kept = None;
+//! pool.scope(|s| kept = Some(s));
+//! ```
+//! ```compile_fail,E0521
+//! let pool = windlass_pool::Pool::new().unwrap();
+//! pool.scope(|s| s.spawn(|_| s.spawn(|_| ())));
+//! ```
+//! What a scope's tasks borrow must be there before the scope is:
+//! ```compile_fail,E0373
+//! let pool = windlass_pool::Pool::new().unwrap();
+//! pool.scope(|s| {
+//!     let number = 1;
+//!     s.spawn(|_| drop(std::hint::black_box(&number)));
+//! });
+//! ```
+//! Two halves of a join, or two tasks of a scope, do not change the same thing:
+//! ```compile_fail,E0499
+//! let pool = windlass_pool::Pool::new().unwrap();
+//! let mut number = 1;
+//! pool.join(|| number += 1, || number += 1);
+//! ```
 
 mod config;
 mod error;

@@ -11,7 +11,7 @@ use crate::lane::{self, Lane, with_lane};
 use crate::loops::{self, Parts};
 use crate::metrics::WorkerMetrics;
 use crate::panic::{catch, unwrap};
-use crate::scope::{self, Scope};
+use crate::scope::{self, Batch, Scope};
 use crate::shared::{Shared, SharedRef, flag};
 use crate::sync::{Arc, JoinHandle, Mutex, lock, thread};
 use crate::task::Task;
@@ -100,7 +100,7 @@ impl Pool {
             match self.start_worker(number) {
                 Ok(thread) => threads.push(thread),
                 Err(cause) => {
-                    // C-7: those that did start are ended.
+                    // SC-14: those that did start are ended.
                     self.shared.stop(false);
                     threads.drain(..).for_each(join_thread);
                     return Err(PoolError::Thread { started: number, wanted, cause });
@@ -148,7 +148,10 @@ impl Pool {
                 match lane.spawn(f) {
                     Ok(task) => return task,
                     Err(given_back) if lane.make_room() => f = given_back,
-                    Err(given_back) => return Task::ready(catch(given_back)),
+                    Err(given_back) => {
+                        let outcome = lane.for_want_of_a_slot(|| catch(given_back));
+                        return Task::run_already(outcome, lane.hold());
+                    }
                 }
             }
         })
@@ -186,15 +189,13 @@ impl Pool {
         F: FnOnce() + Send + 'static,
     {
         with_lane(&self.shared, |lane| {
-            // SAFETY: the closures borrow nothing, and have no parent.
-            let write = |f| match unsafe { lane.write_alone(f, std::ptr::null()) } {
-                Ok(slot) => Some(slot),
-                Err(f) => {
+            let mut batch = Batch::new(lane);
+            for f in tasks {
+                // SAFETY: the closures borrow nothing, and have no parent.
+                if let Err(f) = unsafe { batch.add(f, std::ptr::null()) } {
                     drop(self.spawn(f));
-                    None
                 }
-            };
-            scope::push_batches(lane, tasks.into_iter().filter_map(write));
+            }
         });
     }
 
@@ -519,7 +520,7 @@ fn join_thread(thread: JoinHandle<()>) {
 impl Drop for Pool {
     fn drop(&mut self) {
         self.shared.stop(true);
-        // BP-1, SC-14: a worker that drops its own pool cannot join itself.
+        // C-7: a worker that drops its own pool cannot join itself.
         if !lane::is_worker_of(&self.shared) && !self.is_left_behind {
             self.run_what_no_thread_will(None);
             self.join_threads();

@@ -97,18 +97,14 @@ impl<'scope> Scope<'scope> {
     {
         let core = self.core();
         with_lane(&core.shared, |lane| {
-            let write = |f: F| {
+            let mut batch = Batch::new(lane);
+            for f in tasks {
                 core.count_up(lane, 1);
                 // SAFETY: as in `spawn`.
-                match unsafe { lane.write_alone(self.task_of(f), &raw const core.root) } {
-                    Ok(slot) => Some(slot),
-                    Err(task) => {
-                        run_without_slot(lane, core, task);
-                        None
-                    }
+                if let Err(task) = unsafe { batch.add(self.task_of(f), &raw const core.root) } {
+                    run_without_slot(lane, core, task);
                 }
-            };
-            push_batches(lane, tasks.into_iter().filter_map(write));
+            }
         });
     }
 
@@ -142,21 +138,62 @@ impl<'scope> Scope<'scope> {
 /// Tasks that are shown together, at most: the others need not wait for the last of many.
 const SHOWN_TOGETHER_MAX: usize = 256;
 
-/// Pushes the slots, some at a time.
-pub(crate) fn push_batches(lane: &Lane, slots: impl Iterator<Item = SlotRef>) {
-    let mut slots = slots.peekable();
-    // Not `while let`: the iterator runs tasks when there is no slot, and a batch must not be half pushed then.
-    let mut batch = Vec::with_capacity(SHOWN_TOGETHER_MAX);
-    while slots.peek().is_some() {
-        batch.extend(slots.by_ref().take(SHOWN_TOGETHER_MAX));
-        lane.push_many(batch.drain(..));
+/// Tasks that are written, and not shown yet. They are shown when there are enough of them, when there is no slot for
+/// another, and when this is dropped: also if the iterator they come from panics, for their group counts them already.
+pub(crate) struct Batch<'a> {
+    lane: &'a Lane,
+    slots: [SlotRef; SHOWN_TOGETHER_MAX],
+    len: usize,
+}
+
+impl<'a> Batch<'a> {
+    pub(crate) fn new(lane: &'a Lane) -> Batch<'a> {
+        Batch { lane, slots: [SlotRef::NONE; SHOWN_TOGETHER_MAX], len: 0 }
+    }
+
+    /// Writes a task. If there is no slot, it runs queued ones, those of the batch too; if that does not help, it gives
+    /// the task back.
+    ///
+    /// # Safety
+    /// As [`Lane::write_alone`].
+    pub(crate) unsafe fn add<F: FnOnce() + Send>(&mut self, f: F, parent: *const Slot) -> Result<(), F> {
+        // SAFETY: passed on to the caller.
+        match unsafe { self.lane.write_alone(f, parent) } {
+            Ok(slot) => {
+                self.slots[self.len] = slot;
+                self.len += 1;
+                if self.len == SHOWN_TOGETHER_MAX {
+                    self.show();
+                }
+                Ok(())
+            }
+            Err(f) => {
+                self.show();
+                // SAFETY: passed on to the caller.
+                unsafe { self.lane.spawn_alone_or_work(f, parent) }
+            }
+        }
+    }
+
+    fn show(&mut self) {
+        let len = std::mem::replace(&mut self.len, 0);
+        if len > 0 {
+            self.lane.push_many(self.slots[..len].iter().copied());
+        }
+    }
+}
+
+impl Drop for Batch<'_> {
+    fn drop(&mut self) {
+        self.show();
     }
 }
 
 /// There was no slot: some task runs here and now, this one if need be.
 #[cold]
 fn run_without_slot(lane: &Lane, core: &Core, task: impl FnOnce()) {
-    task();
+    // It catches its own panic.
+    lane.for_want_of_a_slot(task);
     lane.count_end_of(&raw const core.root);
 }
 

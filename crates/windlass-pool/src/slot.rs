@@ -22,7 +22,7 @@
 //! fast path: whoever has the entry and sees no handle has the slot for itself, and needs no exchange at all.
 //!
 //! # What its end has to see to
-//! *waiting*: a thread or a waker is registered. *children*: others were attached with `finish_with`, so `open` counts.
+//! *waiting*: a thread is registered. *awaited*: a waker is. *children*: others were attached with `finish_with`, so `open` counts.
 //! *edges*: successors were attached with `continue_with`. Each flag is set by an exchange that fails once the word
 //! says done, and the exchange to done fails when a flag has been set meanwhile. So either the end sees to it, or the
 //! one who came too late knows it, and sees to it itself.
@@ -64,6 +64,7 @@ const EDGES: u64 = 1 << 7;
 /// Which queue it goes to; none of the two is the normal one.
 const LOW: u64 = 1 << 8;
 const HIGH: u64 = 1 << 9;
+const AWAITED: u64 = 1 << 10;
 const GENERATION_SHIFT: u32 = 16;
 const GENERATION: u64 = u64::MAX << GENERATION_SHIFT;
 
@@ -139,6 +140,7 @@ pub(crate) enum Detach {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Duties {
     pub(crate) has_waiter: bool,
+    pub(crate) has_waker: bool,
     pub(crate) has_edges: bool,
 }
 
@@ -288,12 +290,17 @@ impl SlotState {
         self.word.store((word & !(PHASE | HANDLE)) | RUNNING | entry, Ordering::Release);
     }
 
-    /// Queued to running, by one who has both the entry and the handle, and so the slot to itself.
-    pub(crate) fn claim_alone(&self) {
+    /// Queued to running, by one who has both the entry and the handle, and so the slot to itself. `false` if the task was
+    /// cancelled before: then its entry is still to be given up by [`enter`](SlotState::enter).
+    #[must_use]
+    pub(crate) fn claim_alone(&self) -> bool {
         // ORDER: Relaxed; nobody else knows the slot: a handle that is being used up is lent to nobody.
         let word = self.word.load(Ordering::Relaxed);
-        debug_assert_eq!(word & PHASE, QUEUED, "the entry was there, so the task has not begun");
+        if word & PHASE != QUEUED {
+            return false;
+        }
         self.word.store((word & !(PHASE | ENTRY)) | RUNNING, Ordering::Relaxed);
+        true
     }
 
     /// Whether the closure's end is the task's end, nobody else being attached: for one that has the slot to itself.
@@ -328,12 +335,16 @@ impl SlotState {
             if ended == Ended::Closure && Self::may_be_kept_open(word) {
                 return Finish::Open;
             }
-            let duties = Duties { has_waiter: word & WAITING != 0, has_edges: word & EDGES != 0 };
+            let duties = Duties {
+                has_waiter: word & WAITING != 0,
+                has_waker: word & AWAITED != 0,
+                has_edges: word & EDGES != 0,
+            };
             before_done(duties);
             if word & HANDLE == 0 {
                 return Finish::Orphaned;
             }
-            let done = (word & !(PHASE | WAITING)) | DONE;
+            let done = (word & !(PHASE | WAITING | AWAITED)) | DONE;
             match self.word.compare_exchange(word, done, FINISH_ORDER, Ordering::Acquire) {
                 Ok(_) => return Finish::Handed,
                 Err(now) => word = now,
@@ -360,13 +371,20 @@ impl SlotState {
         self.change(|word| (word & PHASE != DONE).then_some(word | flag)).is_ok()
     }
 
-    /// Somebody waits, and has written whom to wake before.
+    /// A thread waits, and its desk was written before. Once it is set, another desk must not be written any more: the
+    /// end may have read the first one, and the word would not tell it.
     #[must_use]
     pub(crate) fn add_waiter(&self) -> bool {
         self.add_flag(WAITING)
     }
 
-    /// Whether somebody has registered to be woken. For the holder of the handle.
+    /// A waker waits, and was kept beside the slots before.
+    #[must_use]
+    pub(crate) fn add_waker(&self) -> bool {
+        self.add_flag(AWAITED)
+    }
+
+    /// Whether a thread has registered to be woken. For the holder of the handle.
     pub(crate) fn is_waiting(&self) -> bool {
         // ORDER: Relaxed; only the holder of the handle sets it.
         self.word.load(Ordering::Relaxed) & WAITING != 0
@@ -431,10 +449,8 @@ const FINISH_ORDER: Ordering = Ordering::Relaxed;
 #[repr(C, align(16))]
 pub(crate) struct Storage(pub(crate) [MaybeUninit<u8>; STORAGE_LEN]);
 
-/// Whom to wake: the number of a desk, or [`WAITER_IS_WAKER`].
+/// Whom to wake: the number of a desk. Wakers are kept beside the slots (`task.rs`).
 pub(crate) type Waiter = u32;
-/// The waiter is a waker, kept beside the slots (`task.rs`).
-pub(crate) const WAITER_IS_WAKER: Waiter = u32::MAX;
 
 /// What belongs to the task in a slot, and is written before it is scheduled.
 pub(crate) struct Head {
@@ -592,7 +608,9 @@ impl Slots {
     pub(crate) fn take(&self, wanted: usize, mut into: impl FnMut(SlotRef)) -> usize {
         let mut store = lock(&self.store);
         if store.free.is_empty() {
-            self.make_chunk(&mut store);
+            let len = FIRST_CHUNK_LEN << store.chunks.len().min(16);
+            let room = self.count_max.saturating_sub(store.count);
+            Slots::make_chunk(&mut store, len.min(room));
         }
         let count = wanted.min(store.free.len());
         let first = store.free.len() - count;
@@ -607,8 +625,16 @@ impl Slots {
         lock(&self.store).free.extend(slots);
     }
 
-    fn make_chunk(&self, store: &mut Store) {
-        let len = (FIRST_CHUNK_LEN << store.chunks.len().min(16)).min(self.count_max - store.count);
+    /// Takes a slot although the maximum is reached.
+    pub(crate) fn take_beyond(&self) -> SlotRef {
+        let mut store = lock(&self.store);
+        if store.free.is_empty() {
+            Slots::make_chunk(&mut store, FIRST_CHUNK_LEN);
+        }
+        store.free.pop().expect("a chunk holds some")
+    }
+
+    fn make_chunk(store: &mut Store, len: usize) {
         if len == 0 {
             return;
         }

@@ -17,9 +17,12 @@ use crate::cancel::Cancelled;
 use crate::error::TaskError;
 use crate::lane::{self, Home, Lane, with_lane};
 use crate::panic::{Outcome, catch, unwrap};
-use crate::slot::{BATCH_LEN, Detach, STORAGE_LEN, Slot, SlotRef, Storage, TaskId, WAITER_IS_WAKER};
+use crate::slot::{BATCH_LEN, Detach, Entered, STORAGE_LEN, Slot, SlotRef, Storage, TaskId};
 use crate::sync::{Mutex, Ordering, lock, park_timeout};
 use crate::worker::Help;
+
+/// Tasks that are run inside each other for want of a slot, at most. Each level costs the stack of one task.
+const ROOM_DEPTH_MAX: u32 = 32;
 
 /// How to treat what is in a slot's storage.
 pub(crate) struct VTable {
@@ -162,7 +165,10 @@ pub(crate) struct Wakers(Mutex<HashMap<TaskId, Waker>>);
 
 impl Wakers {
     fn keep(&self, id: TaskId, waker: &Waker) {
-        lock(&self.0).insert(id, waker.clone());
+        let waker = waker.clone();
+        // Not under the lock: the destructor of a waker may do anything, also drop a task that is awaited.
+        let before = lock(&self.0).insert(id, waker);
+        drop(before);
     }
 
     fn remove(&self, id: TaskId) -> Option<Waker> {
@@ -280,13 +286,30 @@ impl Lane {
     }
 
     /// Runs some of the tasks this thread has queued, so that slots become free. `false` if there are none.
+    ///
+    /// Such tasks may spawn more than they end, and be run inside each other: [`ROOM_DEPTH_MAX`] deep, and then a slot
+    /// beyond the maximum is taken, for memory is less dear than the stack.
     #[cold]
     pub(crate) fn make_room(&self) -> bool {
+        if self.room_depth.get() >= ROOM_DEPTH_MAX {
+            self.fetch_slot_beyond();
+            return true;
+        }
         let was_at_work = self.set_at_work(true);
-        let count = (0..BATCH_LEN).take_while(|_| self.run_one_own()).count();
+        let run = || (0..BATCH_LEN).take_while(|_| self.run_one_own()).count();
+        let count = self.for_want_of_a_slot(run);
         self.set_at_work(was_at_work);
         self.tell_tally();
         count > 0
+    }
+
+    /// Runs what is run here and now because there is no slot.
+    pub(crate) fn for_want_of_a_slot<R>(&self, run: impl FnOnce() -> R) -> R {
+        let depth = self.room_depth.get();
+        self.room_depth.set(depth + 1);
+        let value = run();
+        self.room_depth.set(depth);
+        value
     }
 
     fn run_one_own(&self) -> bool {
@@ -307,6 +330,15 @@ impl Lane {
         #[cfg(debug_assertions)]
         let _edge = crate::waits_for::enter(self, slot.id());
         let register = || {
+            if slot.state.is_waiting() {
+                // A `wait_timeout` has registered before. SAFETY: the waiter's place is not written any more.
+                if unsafe { (*slot.head.get()).waiter } == self.index {
+                    return slot.state.add_waiter();
+                }
+                // On another thread, and the place cannot be changed: this one looks by itself from time to time.
+                park_timeout(LOOK_AGAIN);
+                return false;
+            }
             // SAFETY: the waiter's place is the handle's until the flag is set (slot.rs), and we set it once.
             unsafe { (*slot.head.get()).waiter = self.index };
             slot.state.add_waiter()
@@ -322,8 +354,14 @@ impl Lane {
             if self.spent_entries.get() > 0 {
                 self.drop_spent_entries();
             }
-            slot.state.claim_alone();
-            self.run_for_outcome(slot)
+            if slot.state.claim_alone() {
+                self.run_for_outcome(slot)
+            } else {
+                // It was cancelled, and nothing but its entry was left.
+                let entered = slot.state.enter();
+                debug_assert_eq!(entered, Entered::Spent, "the handle keeps the slot");
+                slot.state.is_done()
+            }
         } else if slot.state.claim() {
             // Its entry stays where it is, below others; if there are many such, they fill the ring.
             self.spent_entries.set(self.spent_entries.get() + 1);
@@ -378,9 +416,14 @@ pub struct Task<T> {
 enum Kind<T> {
     /// In a slot; counted at a home.
     Slot { slot: SlotRef, home: *const Home, is_awaited: bool },
-    /// Run already, on the caller's thread, because there was no slot.
-    Ready(Option<Outcome<T>>),
+    /// Run already, on the caller's thread, because there was no slot; counted at a home.
+    Run { outcome: Outcome<T>, home: *const Home },
+    /// Its outcome has been taken.
+    Spent,
 }
+
+/// How long a thread sleeps for a task that will wake another one.
+const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
 // SAFETY: the handle is an address of a slot and of a home, both made to be used by any thread; the result it gives out
 // is `Send`.
@@ -395,14 +438,14 @@ impl<T> Task<T> {
         Task { kind: Kind::Slot { slot, home, is_awaited: false } }
     }
 
-    pub(crate) fn ready(outcome: Outcome<T>) -> Task<T> {
-        Task { kind: Kind::Ready(Some(outcome)) }
+    pub(crate) fn run_already(outcome: Outcome<T>, home: *const Home) -> Task<T> {
+        Task { kind: Kind::Run { outcome, home } }
     }
 
     /// The slot, if it has one, and the pool it belongs to.
     pub(crate) fn slot(&self) -> Option<(&Slot, &crate::shared::SharedRef)> {
         match &self.kind {
-            Kind::Ready(_) => None,
+            Kind::Run { .. } | Kind::Spent => None,
             // SAFETY: this handle is counted at the home, which keeps the pool and so the slot.
             Kind::Slot { slot, home, .. } => Some(unsafe { (slot.get(), lane::shared_of(*home)) }),
         }
@@ -478,13 +521,12 @@ impl<T> Task<T> {
             }
         });
         // The waiter of an earlier call may be another desk: then this thread looks by itself from time to time.
-        let nap = Duration::from_millis(1);
         while is_registered && !slot.state.is_done() {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 break;
             }
-            park_timeout(left.min(nap));
+            park_timeout(left.min(LOOK_AGAIN));
         }
         slot.state.is_done()
     }
@@ -510,7 +552,8 @@ impl<T> Task<T> {
     pub(crate) fn run_unqueued(mut self) -> T {
         if let Some((slot, shared)) = self.slot() {
             with_lane(shared, |lane| {
-                slot.state.claim_alone();
+                let is_mine = slot.state.claim_alone();
+                debug_assert!(is_mine, "nobody but the builder has known the task so far");
                 // To be found like any other that has ended: its outcome is taken below.
                 lane.run_claimed(slot);
             });
@@ -521,9 +564,8 @@ impl<T> Task<T> {
     /// Waits and takes the outcome. The handle is spent then.
     #[inline]
     fn outcome(&mut self, help: Help) -> Outcome<T> {
-        let (slot, home) = match &mut self.kind {
-            Kind::Ready(outcome) => return outcome.take().expect("a handle is waited for once"),
-            Kind::Slot { slot, home, .. } => (*slot, *home),
+        let Kind::Slot { slot, home, is_awaited } = self.kind else {
+            return self.outcome_without_slot();
         };
         // SAFETY: this handle is counted at the home, which keeps the pool and so the slot.
         let (slot, shared) = unsafe { (slot.get(), lane::shared_of(home)) };
@@ -531,13 +573,45 @@ impl<T> Task<T> {
             lane.run_or_wait(slot, help);
             // What was run here may be what others wait for, and nobody knows when this thread comes back.
             lane.tell_tally();
-            self.kind = Kind::Ready(None);
+            if is_awaited {
+                // Its end need not have found it: this thread may have run the task itself.
+                drop(shared.wakers.remove(slot.id()));
+            }
+            self.kind = Kind::Spent;
             // SAFETY: the word says done, and we hold the only handle (slot.rs, table): the outcome is ours.
             unsafe { lane.take_outcome(slot) }
         });
         // SAFETY: the handle was counted, and is not used again: its kind has been replaced.
         unsafe { lane::let_go(home) };
         outcome
+    }
+
+    #[cold]
+    fn outcome_without_slot(&mut self) -> Outcome<T> {
+        let Kind::Run { outcome, home } = std::mem::replace(&mut self.kind, Kind::Spent) else {
+            panic!("a handle is waited for once");
+        };
+        // SAFETY: the handle was counted, and is not used again: its kind has been replaced.
+        unsafe { lane::let_go(home) };
+        outcome
+    }
+
+    /// Drops an outcome that lies in the handle, and tells the hook of its panic, as the pool does for those in slots.
+    #[cold]
+    fn drop_without_slot(&mut self) {
+        let Kind::Run { outcome, home } = std::mem::replace(&mut self.kind, Kind::Spent) else {
+            return;
+        };
+        let panic = match outcome {
+            Err(panic) => Some(panic),
+            Ok(value) => catch(move || drop(value)).err(),
+        };
+        if let Some(panic) = panic {
+            // SAFETY: this handle is counted at the home, which keeps the pool.
+            with_lane(unsafe { lane::shared_of(home) }, |lane| lane.tell_panic(panic));
+        }
+        // SAFETY: the handle was counted, and is not used again.
+        unsafe { lane::let_go(home) };
     }
 }
 
@@ -582,14 +656,11 @@ impl<T> Task<T> {
         let (slot, shared) = unsafe { (slot.get(), lane::shared_of(*home)) };
         let id = slot.id();
         shared.wakers.keep(id, waker);
-        if !*is_awaited {
-            *is_awaited = true;
-            // SAFETY: the waiter's place is the handle's until the flag is set (slot.rs).
-            unsafe { (*slot.head.get()).waiter = WAITER_IS_WAKER };
+        if !std::mem::replace(is_awaited, true) {
             with_lane(shared, Lane::need_others);
         }
         // Before it says done: the end finds the waker. After: we see it here.
-        let is_registered = slot.state.add_waiter();
+        let is_registered = slot.state.add_waker();
         if !is_registered {
             shared.wakers.remove(id);
         }
@@ -600,7 +671,7 @@ impl<T> Task<T> {
 impl<T> Drop for Task<T> {
     fn drop(&mut self) {
         let Kind::Slot { slot, home, is_awaited } = &self.kind else {
-            return;
+            return self.drop_without_slot();
         };
         // SAFETY: this handle is counted at the home, which keeps the pool and so the slot.
         let (slot, shared) = unsafe { (slot.get(), lane::shared_of(*home)) };

@@ -13,7 +13,8 @@
 //!    each level costs the stack of one task. Another thread that waits for a task takes forks only, which belong to
 //!    joins somebody waits for; a task of somebody else might keep it for hours.
 //! 3. It sleeps. Beyond that depth, and inside `isolate`, a worker does not announce itself as a sleeper, because it
-//!    could not run what it was woken for.
+//!    could not run what it was woken for. Beyond that depth it runs one foreign task each millisecond: all the others
+//!    may be as deep, and what they wait for lie in their rings.
 
 use std::time::{Duration, Instant};
 
@@ -24,7 +25,7 @@ use crate::lane::{self, Lane, Pin, Role};
 use crate::ring::Steal;
 use crate::shared::{SharedRef, flag};
 use crate::sleep::{NAP_MAX, NAP_MIN, WAKE_WORTH};
-use crate::slot::{Entered, Finish, Priority, Slot, SlotRef, WAITER_IS_WAKER};
+use crate::slot::{Entered, Finish, Priority, Slot, SlotRef};
 use crate::stop::Look;
 use crate::sync::{Ordering, compiler_fence, park_timeout, thread};
 
@@ -61,6 +62,8 @@ const LAST_LOOK: Duration = Duration::from_millis(2);
 
 /// How long a thread in `wait_idle` sleeps before it looks again by itself.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
+/// How long a thread that waits too deep to help sleeps before it helps all the same.
+const STALL: Duration = Duration::from_millis(1);
 
 /// Looks between two readings of the clock, while searching.
 const LOOKS_PER_READING: u32 = 8;
@@ -462,7 +465,8 @@ impl Lane {
         match slot.state.enter() {
             Entered::Alone if slot.state.is_plain() && self.shared.flags() & flag::CLOSELY == 0 => self.run_plain(slot),
             Entered::Alone => {
-                slot.state.claim_alone();
+                let is_mine = slot.state.claim_alone();
+                debug_assert!(is_mine, "the entry found the task queued, and nobody has the handle");
                 self.run_claimed(slot);
             }
             Entered::Shared => self.run_claimed(slot),
@@ -589,11 +593,14 @@ impl Lane {
     #[inline]
     fn see_to(&self, slot: &Slot, ending: Ending) {
         match ending.finish {
-            Finish::Handed => match ending.waiter {
-                None => {}
-                Some(WAITER_IS_WAKER) => self.shared.wakers.wake(ending.id),
-                Some(desk) => self.shared.desk(desk).unpark(),
-            },
+            Finish::Handed => {
+                if ending.has_waker {
+                    self.shared.wakers.wake(ending.id);
+                }
+                if let Some(desk) = ending.waiter {
+                    self.shared.desk(desk).unpark();
+                }
+            }
             Finish::Orphaned => self.discard(slot),
             Finish::Open => unreachable!("a task was ended that others keep open"),
         }
@@ -616,7 +623,7 @@ impl Lane {
     }
 
     #[cold]
-    fn tell_panic(&self, panic: Box<dyn std::any::Any + Send>) {
+    pub(crate) fn tell_panic(&self, panic: Box<dyn std::any::Any + Send>) {
         if panic.is::<crate::cancel::Cancelled>() {
             return;
         }
@@ -810,7 +817,29 @@ impl Lane {
             self.stop_searching();
             self.sleep_unless(|| is_done() || self.shared.has_work(), None);
         } else if !is_done() {
-            thread::park();
+            if self.is_at_depth_max(help) { self.park_at_depth_max(&is_done) } else { thread::park() }
+        }
+    }
+
+    /// Whether nothing but the depth keeps this thread from running foreign tasks.
+    fn is_at_depth_max(&self, help: Help) -> bool {
+        let is_free = help == Help::Anything || (help == Help::Usual && self.role == Role::Worker);
+        is_free && !self.is_isolated.get() && self.help_depth.get() >= HELP_DEPTH_MAX
+    }
+
+    /// If every thread came here, what one waits for could lie in the ring of another, who stole it and has gone deeper
+    /// since: none of them would run it, ever. So, after a while, one foreign task is run all the same.
+    #[cold]
+    fn park_at_depth_max(&self, is_done: &impl Fn() -> bool) {
+        park_timeout(STALL);
+        if !is_done() {
+            let was_at_work = self.set_at_work(true);
+            if let Some(work) = self.find_near().or_else(|| self.steal()) {
+                self.help_depth.set(self.help_depth.get() + 1);
+                self.run(work);
+                self.help_depth.set(self.help_depth.get() - 1);
+            }
+            self.set_at_work(was_at_work);
         }
     }
 

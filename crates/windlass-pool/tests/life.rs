@@ -251,7 +251,7 @@ fn a_deterministic_pool_repeats_itself_and_other_seeds_try_other_orders() {
     assert!(orders.len() > 10, "twenty seeds gave only {} orders", orders.len());
 }
 
-/// Two outside threads are two owners of two rings, and a pool serves any number of them, one after the other too.
+/// LZ-10, SC-1: two outside threads are two owners of two rings, and a pool serves any number of them, one after the other too.
 #[test]
 fn outside_threads_come_and_go_without_losing_tasks() {
     let pool = Arc::new(pool_of(2));

@@ -76,7 +76,7 @@ fn a_panic_reaches_the_waiter_and_the_pool_goes_on() {
     assert_eq!(pool.spawn(|| 2).wait(), 2);
 }
 
-/// SC-6: what is queued behind a panic is run.
+/// SC-6, BP-1: what is queued behind a panic is run.
 #[test]
 fn a_panic_loses_nothing_that_is_queued_behind_it() {
     let config = PoolConfig { threads: 1, panic_hook: Arc::new(|_| ()), ..PoolConfig::default() };
@@ -320,7 +320,7 @@ fn a_dropped_pool_has_run_everything() {
     assert_eq!(ran.load(Ordering::Relaxed), 10_000);
 }
 
-/// SC-14, BP-1: a task that holds the last reference must not wait for itself.
+/// C-7: a task that holds the last reference must not wait for itself.
 #[test]
 fn a_pool_dropped_by_its_own_task_ends() {
     let (send, receive) = mpsc::channel();
@@ -386,7 +386,7 @@ fn workers_without_work_sleep_until_there_is_some() {
     assert_eq!(pool.spawn(|| 1).wait(), 1);
 }
 
-/// LZ-10, SC-1: a worker of one pool is a stranger in another.
+/// LZ-10, SC-2: a worker of one pool is a stranger in another.
 #[test]
 fn two_pools_do_not_mix_up_their_workers() {
     let (one, two) = (Arc::new(pool_of(2)), Arc::new(pool_of(2)));
