@@ -658,18 +658,33 @@ impl Lane {
     }
 }
 
+impl Lane {
+    /// Leaves what is queued here to the workers; if the pool has gone meanwhile, runs it.
+    fn leave_tasks(&self) {
+        let ring = &self.desk().ring;
+        if ring.is_empty() {
+            return;
+        }
+        // ORDER: Release; as in `set_at_work`, before anything leaves the ring: `is_idle` sees it there, or sees this.
+        self.desk().is_guest_at_work.store(true, Ordering::Release);
+        let left: Vec<SlotRef> = std::iter::from_fn(|| ring.pop()).map(SlotRef::from_entry).collect();
+        self.shared.injector.push(crate::Priority::Normal, left.into_iter());
+        if self.shared.injector.bell.ring() {
+            self.shared.wake_one();
+        }
+        if self.shared.has_ended_by_now() {
+            while self.run_one_left() {}
+        }
+        // ORDER: Release; publishes the end of what was run.
+        self.desk().is_guest_at_work.store(false, Ordering::Release);
+    }
+}
+
 impl Drop for Lane {
     /// Gives everything back: the ends counted, the tasks, the slots, the desk, the home.
     fn drop(&mut self) {
         self.tell_tally();
-        let ring = &self.desk().ring;
-        let left: Vec<SlotRef> = std::iter::from_fn(|| ring.pop()).map(SlotRef::from_entry).collect();
-        if !left.is_empty() {
-            self.shared.injector.push(crate::Priority::Normal, left.into_iter());
-            if self.shared.injector.bell.ring() {
-                self.shared.wake_one();
-            }
-        }
+        self.leave_tasks();
         let len = self.free.len.replace(0);
         self.shared.slots.give_back(self.free.slots[..len].iter().map(Cell::get));
         self.desk().give_to(None);

@@ -526,6 +526,10 @@ impl Drop for Pool {
             self.join_threads();
         }
         self.shared.end();
+        if self.shared.alive_count() == 0 {
+            // A thread that ended at the same time may have left its tasks behind after the workers had looked.
+            self.run_what_no_thread_will(None);
+        }
         lane::detach(&self.shared);
     }
 }

@@ -278,8 +278,16 @@ impl Shared {
         self.has_ended.load(Ordering::Acquire)
     }
 
+    /// As `has_ended`, after something was queued: either this says so, or the pool, which looks once more after `end`,
+    /// finds it. Both are exchanges of one flag, and the later one acquires what came before the earlier one.
+    pub(crate) fn has_ended_by_now(&self) -> bool {
+        // ORDER: AcqRel; pairs with `end`.
+        self.has_ended.fetch_or(false, Ordering::AcqRel)
+    }
+
     pub(crate) fn end(&self) {
-        self.has_ended.store(true, Ordering::Release);
+        // ORDER: AcqRel; pairs with `has_ended_by_now`, and with `has_ended`.
+        self.has_ended.swap(true, Ordering::AcqRel);
     }
 
     /// Has the workers end: when nothing is queued any more, or after the task in hand.

@@ -275,3 +275,26 @@ fn outside_threads_come_and_go_without_losing_tasks() {
     pool.wait_idle();
     assert_eq!(count.load(Ordering::Relaxed), 32_000);
 }
+
+/// A thread that ends leaves what it has queued to the workers; a pool that goes at the same time must not miss it.
+#[test]
+fn what_a_thread_leaves_behind_as_the_pool_goes_is_run() {
+    for _ in 0..500 {
+        let count = Arc::new(AtomicUsize::new(0));
+        let pool = Arc::new(pool_of(1));
+        let (theirs, counter) = (Arc::clone(&pool), Arc::clone(&count));
+        let thread = std::thread::spawn(move || {
+            for _ in 0..50 {
+                let counter = Arc::clone(&counter);
+                theirs.spawn_detached(move || {
+                    counter.fetch_add(1, Ordering::SeqCst);
+                });
+            }
+        });
+        drop(pool);
+        thread.join().unwrap();
+        // Whoever dropped the pool last has waited for its tasks; `join` does not wait for the thread's lanes, but they
+        // are given back before its end can be seen.
+        assert_eq!(count.load(Ordering::SeqCst), 50);
+    }
+}
