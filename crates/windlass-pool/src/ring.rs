@@ -131,6 +131,7 @@ impl Ring {
     }
 
     /// Adds a task without showing it. Owner only; `publish` must follow with the count after the last one.
+    #[inline]
     fn place(&self, tail: u64, task: usize) {
         debug_assert!(is_task(task));
         // ORDER: Relaxed; only this thread writes these.
@@ -150,6 +151,7 @@ impl Ring {
     }
 
     /// Adds a task. Owner only.
+    #[inline]
     pub(crate) fn push(&self, task: usize) {
         let tail = self.tail();
         self.place(tail, task);

@@ -179,6 +179,7 @@ impl SlotState {
         self.word.store((word & !(HIGH | LOW)) | level, Ordering::Relaxed);
     }
 
+    #[inline]
     pub(crate) fn priority(&self) -> Priority {
         // ORDER: Relaxed; these bits do not change while the slot is held.
         match self.word.load(Ordering::Relaxed) & (HIGH | LOW) {

@@ -346,6 +346,18 @@ impl Lane {
         self.wait(help, || slot.state.is_done(), register);
     }
 
+    /// Runs a task that is scheduled but in no queue, and waits for its end. The caller has its only handle.
+    fn run_unqueued(&self, slot: &Slot) {
+        let was_at_work = self.set_at_work(true);
+        let is_mine = slot.state.claim_alone();
+        debug_assert!(is_mine, "nobody but the builder has known the task so far");
+        let is_there = self.run_for_outcome(slot);
+        self.set_at_work(was_at_work);
+        if !is_there {
+            self.run_or_wait(slot, Help::Usual);
+        }
+    }
+
     /// Runs a task that has not begun on the thread of its waiter. Answers whether its outcome is there.
     #[inline]
     fn run_own(&self, slot: &Slot) -> bool {
@@ -550,27 +562,25 @@ impl<T> Task<T> {
 
     /// Runs the task, which is scheduled but in no queue, and answers its value.
     pub(crate) fn run_unqueued(mut self) -> T {
-        if let Some((slot, shared)) = self.slot() {
-            with_lane(shared, |lane| {
-                let is_mine = slot.state.claim_alone();
-                debug_assert!(is_mine, "nobody but the builder has known the task so far");
-                // To be found like any other that has ended: its outcome is taken below.
-                lane.run_claimed(slot);
-            });
-        }
-        unwrap(self.outcome(Help::Usual))
+        unwrap(self.outcome_after(Lane::run_unqueued))
     }
 
     /// Waits and takes the outcome. The handle is spent then.
     #[inline]
     fn outcome(&mut self, help: Help) -> Outcome<T> {
+        self.outcome_after(|lane, slot| lane.run_or_wait(slot, help))
+    }
+
+    /// Takes the outcome, after what makes sure that it is there. The handle is spent then.
+    #[inline]
+    fn outcome_after(&mut self, end: impl FnOnce(&Lane, &Slot)) -> Outcome<T> {
         let Kind::Slot { slot, home, is_awaited } = self.kind else {
             return self.outcome_without_slot();
         };
         // SAFETY: this handle is counted at the home, which keeps the pool and so the slot.
         let (slot, shared) = unsafe { (slot.get(), lane::shared_of(home)) };
         let outcome = with_lane(shared, |lane| {
-            lane.run_or_wait(slot, help);
+            end(lane, slot);
             // What was run here may be what others wait for, and nobody knows when this thread comes back.
             lane.tell_tally();
             if is_awaited {
@@ -669,9 +679,21 @@ impl<T> Task<T> {
 }
 
 impl<T> Drop for Task<T> {
+    #[inline]
     fn drop(&mut self) {
+        match self.kind {
+            Kind::Spent => {}
+            Kind::Slot { .. } => self.drop_slot(),
+            Kind::Run { .. } => self.drop_without_slot(),
+        }
+    }
+}
+
+impl<T> Task<T> {
+    /// Nobody will wait for it.
+    fn drop_slot(&mut self) {
         let Kind::Slot { slot, home, is_awaited } = &self.kind else {
-            return self.drop_without_slot();
+            return;
         };
         // SAFETY: this handle is counted at the home, which keeps the pool and so the slot.
         let (slot, shared) = unsafe { (slot.get(), lane::shared_of(*home)) };
