@@ -135,4 +135,5 @@ fn live(shared: &SharedRef, first_desk: u32) {
         }
     }
     shared.count_out(true);
+    lane::see_to_what_came_last(shared);
 }

@@ -398,6 +398,13 @@ fn give_back_where(is_wanted: impl Fn(&Lane) -> bool) -> Option<()> {
     Some(())
 }
 
+/// A worker has ended, and been counted out: see [`Lane::run_what_came_last`].
+pub(crate) fn see_to_what_came_last(shared: &SharedRef) {
+    if shared.has_ended() && shared.queued_count() > 0 {
+        with_lane(shared, Lane::run_what_came_last);
+    }
+}
+
 /// Whether this thread is a worker of the pool.
 pub(crate) fn is_worker_of(shared: &SharedRef) -> bool {
     // SAFETY: a listed lane lives.
@@ -659,7 +666,16 @@ impl Lane {
 }
 
 impl Lane {
-    /// Leaves what is queued here to the workers; if the pool has gone meanwhile, runs it.
+    /// Runs what is queued if the pool has gone, and its last thread, too. Three may be the last to come by: the pool, a
+    /// worker that ends, and a thread that leaves tasks behind. Each says so by an exchange, or under a lock, and then looks
+    /// at what the other two have said: so the one who is really the last finds the tasks.
+    pub(crate) fn run_what_came_last(&self) {
+        if self.shared.has_ended_by_now() && self.shared.alive_count() == 0 {
+            while self.run_one_left() {}
+        }
+    }
+
+    /// Leaves what is queued here to the workers.
     fn leave_tasks(&self) {
         let ring = &self.desk().ring;
         if ring.is_empty() {
@@ -672,9 +688,7 @@ impl Lane {
         if self.shared.injector.bell.ring() {
             self.shared.wake_one();
         }
-        if self.shared.has_ended_by_now() {
-            while self.run_one_left() {}
-        }
+        self.run_what_came_last();
         // ORDER: Release; publishes the end of what was run.
         self.desk().is_guest_at_work.store(false, Ordering::Release);
     }

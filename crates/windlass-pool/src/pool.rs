@@ -490,7 +490,7 @@ fn live(shared: &SharedRef, number: usize) {
             self.0.count_out(false);
         }
     }
-    let _count_out = CountOut(shared);
+    let count_out = CountOut(shared);
     let config = &shared.config;
     if let Some(processor) = config.pinned_to.get(number) {
         // A wish: a processor that is not there, or not allowed, leaves the thread where it is.
@@ -504,6 +504,8 @@ fn live(shared: &SharedRef, number: usize) {
     if let Some(hook) = &config.on_thread_end {
         tell(config, catch(|| hook(number)));
     }
+    drop(count_out);
+    lane::see_to_what_came_last(shared);
 }
 
 fn tell(config: &PoolConfig, outcome: crate::panic::Outcome<()>) {
@@ -526,10 +528,7 @@ impl Drop for Pool {
             self.join_threads();
         }
         self.shared.end();
-        if self.shared.alive_count() == 0 {
-            // A thread that ended at the same time may have left its tasks behind after the workers had looked.
-            self.run_what_no_thread_will(None);
-        }
+        with_lane(&self.shared, Lane::run_what_came_last);
         lane::detach(&self.shared);
     }
 }
