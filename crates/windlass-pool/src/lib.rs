@@ -1,9 +1,11 @@
-//! A work-stealing pool of tasks.
+//! A work-stealing pool of tasks, for work that takes from nanoseconds up.
 //!
-//! A *task* is a closure in a slot. [`Pool::spawn`] writes it there and queues the slot's id; a worker takes the id,
-//! runs the closure, leaves its result in the slot; [`Task::wait`] takes it out. [`Pool::join`] and [`Pool::scope`]
-//! do the same with closures that borrow from the caller's stack. A worker that waits runs other tasks meanwhile, so
-//! tasks may wait for tasks.
+//! A *task* is a closure in a slot. [`Pool::spawn`] writes it there and queues the slot; a worker takes it, runs the
+//! closure, leaves its result in the slot; [`Task::wait`] takes it out. [`Pool::join`] and [`Pool::scope`] do the same
+//! with closures that borrow from the caller's stack, [`Pool::for_each`] and [`Pool::map_reduce`] with loops.
+//! [`Pool::prepare`] makes tasks that are tied to each other before they run; a [`Graph`] is sealed once and run again
+//! and again; a [`Burst`] wakes sleeping threads with handlers of their own. A thread that waits runs other tasks
+//! meanwhile, so tasks may wait for tasks.
 //!
 //! ```
 //! use windlass_pool::Pool;
@@ -22,6 +24,19 @@
 //!
 //! A panic of a task is caught at its boundary and thrown again where the task is waited for; a task nobody waits for
 //! has its panic told to the pool's hook. Nothing queued behind it is lost.
+//!
+//! | to | use |
+//! |---|---|
+//! | recurse on two halves | [`Pool::join`]; fastest with [`Pool::attach`] and [`Lane::join`] |
+//! | run many tasks that borrow | [`Pool::scope`], [`Scope::spawn`], [`Scope::spawn_many`] |
+//! | loop over a range or a slice | [`Pool::for_each`], [`Pool::for_each_mut`], [`Pool::for_each_chunk`], [`Pool::map_reduce`] |
+//! | have one thing done meanwhile | [`Pool::spawn`], then [`Task::wait`], or await it |
+//! | order tasks among each other | [`Pool::prepare`], [`Prepared::continue_with`], [`Prepared::finish_with`] |
+//! | run the same graph often | [`Graph`], [`Plan`] |
+//! | have threads of one's own start at once | [`Burst`] |
+//! | wait for something that blocks | [`blocking`] |
+//!
+//! How it works, and why it may be trusted, is told in `docs/pool-design.md` of the repository.
 //!
 //! No dependencies. Every atomic and every thread is named through `sync.rs`, so that the models in `loom_tests` run
 //! the very code of the protocols.
