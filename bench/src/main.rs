@@ -12,6 +12,7 @@ mod report;
 
 mod suite;
 
+mod burst;
 mod pool;
 
 use std::time::Duration;
@@ -35,6 +36,7 @@ fn main() {
     let wanted: Vec<String> = std::env::args().skip(1).collect();
     match wanted.split_first().map(|(first, rest)| (first.as_str(), rest)) {
         Some(("pool", workloads)) => return pool::run(workloads),
+        Some(("burst", workloads)) => return burst::KIND.run(workloads),
         _ => {}
     }
     if wanted.is_empty() {
@@ -44,6 +46,7 @@ fn main() {
         println!("all        every one of them");
         println!("pool       the pool of tasks beside other pools, in some minutes; pool --quick in one");
         println!("           or some of it: {}", pool::KIND.names());
+        println!("burst      bursts to threads that sleep: {}", burst::KIND.names());
         return;
     }
     for (name, question, scenario) in SCENARIOS {
