@@ -13,6 +13,7 @@ mod report;
 mod suite;
 
 mod burst;
+mod graph;
 mod pool;
 
 use std::time::Duration;
@@ -36,6 +37,7 @@ fn main() {
     let wanted: Vec<String> = std::env::args().skip(1).collect();
     match wanted.split_first().map(|(first, rest)| (first.as_str(), rest)) {
         Some(("pool", workloads)) => return pool::run(workloads),
+        Some(("graph", workloads)) => return graph::run(workloads),
         Some(("burst", workloads)) => return burst::KIND.run(workloads),
         _ => {}
     }
@@ -46,6 +48,7 @@ fn main() {
         println!("all        every one of them");
         println!("pool       the pool of tasks beside other pools, in some minutes; pool --quick in one");
         println!("           or some of it: {}", pool::KIND.names());
+        println!("graph      graphs of tasks, in the same way: {}", graph::KIND.names());
         println!("burst      bursts to threads that sleep: {}", burst::KIND.names());
         return;
     }

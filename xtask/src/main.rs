@@ -25,7 +25,8 @@ cargo xtask COMMAND
   soak --only NAME --minutes M
                       a crash scenario (kill, term, stop) again and again, with a ledger that adds up over runs
   bench [NAME]        the benchmarks of bench/; without a name it lists them
-  bench pool --quick  in a minute, whether the pool's benchmarks run";
+  bench pool|graph|burst --quick
+                      in a minute, whether the benchmarks of the pool, its graphs, its bursts run";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
