@@ -1,4 +1,4 @@
-//! `uneven`: one long item, and many short ones behind it: nobody should wait for the long one but its own sender.
+//! `uneven`: one long item, and many short ones behind it: no short one should wait for it.
 
 use std::time::Duration;
 
