@@ -171,7 +171,7 @@ pub fn latency(report: &mut Report) {
 }
 
 /// A line of `/proc/self/status`, in KiB.
-fn memory_kib(line: &str) -> u64 {
+pub fn memory_kib(line: &str) -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let value = status.lines().find_map(|text| text.strip_prefix(line)).unwrap();
     value.trim_start_matches(':').trim().trim_end_matches("kB").trim().parse().unwrap()

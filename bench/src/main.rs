@@ -1,5 +1,5 @@
 //! `cargo xtask bench [NAME…]`: what the embedded store and the server on top of it do, on this machine, in one run.
-//! `cargo xtask bench pool [--quick] [WORKLOAD…]` is a suite of its own, about the pool of tasks.
+//! `cargo xtask bench pool|graph|burst [--quick] [WORKLOAD…]` are suites of their own, about the pool of tasks.
 //!
 //! Every scenario is a question. Figures are medians of [`REPEATS`] repetitions, with the least beside them; the bare
 //! library is measured in the same run, for a ratio means more than a number of one machine.
@@ -8,8 +8,13 @@
 
 mod bare;
 mod jobs;
-mod pool;
 mod report;
+
+mod suite;
+
+mod burst;
+mod graph;
+mod pool;
 
 use std::time::Duration;
 
@@ -30,8 +35,11 @@ const SCENARIOS: &[Scenario] = &[
 
 fn main() {
     let wanted: Vec<String> = std::env::args().skip(1).collect();
-    if let Some((pool::NAME, workloads)) = wanted.split_first().map(|(first, rest)| (first.as_str(), rest)) {
-        return pool::run(workloads);
+    match wanted.split_first().map(|(first, rest)| (first.as_str(), rest)) {
+        Some(("pool", workloads)) => return pool::run(workloads),
+        Some(("graph", workloads)) => return graph::run(workloads),
+        Some(("burst", workloads)) => return burst::KIND.run(workloads),
+        _ => {}
     }
     if wanted.is_empty() {
         for (name, question, _) in SCENARIOS {
@@ -39,7 +47,9 @@ fn main() {
         }
         println!("all        every one of them");
         println!("pool       the pool of tasks beside other pools, in some minutes; pool --quick in one");
-        println!("           or some of it: {}", pool::names());
+        println!("           or some of it: {}", pool::KIND.names());
+        println!("graph      graphs of tasks, in the same way: {}", graph::KIND.names());
+        println!("burst      bursts to threads that sleep: {}", burst::KIND.names());
         return;
     }
     for (name, question, scenario) in SCENARIOS {

@@ -29,7 +29,8 @@ cargo xtask COMMAND
   instructions [--update]
                       what the pool's operations cost in instructions, against bench/instructions.tsv; needs valgrind
   bench [NAME]        the benchmarks of bench/; without a name it lists them
-  bench pool --quick  in a minute, whether the pool's benchmarks run";
+  bench pool|graph|burst --quick
+                      in a minute, whether the benchmarks of the pool, its graphs, its bursts run";
 
 fn count_instructions(is_update: bool) -> anyhow::Result<()> {
     if let Some(why) = instructions::run(is_update)? {

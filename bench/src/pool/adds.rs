@@ -2,11 +2,12 @@
 
 use std::hint::black_box;
 
-use super::measure::{Effort, Extra, Panel, Role, Suite, Unit};
 use super::peers::{ChannelPool, MutexPool, RayonInPlace, RayonScope, TaskPool, started};
-use super::tally;
 use super::windlass::{Windlass, WindlassMany};
 use crate::report::grouped;
+use crate::suite;
+use crate::suite::measure::{Effort, Extra, Panel, Role, Suite, Unit};
+use crate::suite::tally;
 
 pub const TASKS: usize = 500_000;
 pub const ADDS: u64 = 100;
@@ -35,7 +36,7 @@ pub fn run(suite: &mut Suite) {
 }
 
 fn panel(threads: usize, tasks: usize) -> Panel {
-    let title = format!("{} tasks of 100 adds from outside, {}", grouped(tasks as f64), super::threads(threads));
+    let title = format!("{} tasks of 100 adds from outside, {}", grouped(tasks as f64), suite::threads(threads));
     let mut panel = Panel::new("adds", title, Unit::Nanoseconds).per(tasks as u64).extra(TO_LOOP);
     panel.floor("plain loop", move |clock| verify(tasks, || clock.time(|| (0..tasks).for_each(|_| add_up()))));
     add::<RayonInPlace>(&mut panel, Role::Peer, threads, tasks);

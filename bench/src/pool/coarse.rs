@@ -6,9 +6,9 @@
 use std::thread::sleep;
 use std::time::Duration;
 
-use super::measure::{Panel, Role, Suite, Unit, thread_cpu_time};
 use super::peers::{self, all_workers, with_caller};
 use super::windlass::{self, Crew};
+use crate::suite::measure::{Panel, Role, Suite, Unit, thread_cpu_time};
 
 const THREADS: usize = 2;
 

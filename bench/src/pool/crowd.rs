@@ -7,10 +7,11 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
-use super::measure::{Extra, Panel, Role, Row, Suite, Unit};
+use super::adds;
 use super::peers::{RayonInPlace, TaskPool, started};
 use super::windlass::Windlass;
-use super::{adds, tally};
+use crate::suite::measure::{Extra, Panel, Role, Row, Suite, Unit};
+use crate::suite::tally;
 
 const FEW: usize = 2;
 const MANY: usize = 64;

@@ -5,9 +5,10 @@
 
 use std::hint::black_box;
 
-use super::measure::{Effort, Extra, Panel, Row, Suite, Unit};
 use super::peers::{self, all_workers, with_caller};
 use super::windlass::{self, Crew, Pool};
+use crate::suite;
+use crate::suite::measure::{Effort, Extra, Panel, Row, Suite, Unit};
 
 /// The n of `fib`, its value, and the calls it takes.
 const N: u64 = 35;
@@ -33,7 +34,7 @@ pub fn run_fib(suite: &mut Suite) {
 }
 
 fn joined(threads: usize) -> Panel {
-    let title = format!("fib({N}) by join, per call, {}", super::threads(threads));
+    let title = format!("fib({N}) by join, per call, {}", suite::threads(threads));
     let mut panel = Panel::new("fib", title, Unit::Nanoseconds).per(CALLS);
     if threads == 1 {
         panel = panel.extra(FORK);

@@ -4,15 +4,15 @@
 
 use std::hint::black_box;
 
-use super::measure::{Effort, Panel, Role, Suite, Unit};
 use super::peers::{
     ChannelPool, MutexPool, RayonInPlace, RayonScope, RayonSpawn, TaskPool, Threadpool, Tokio, started,
 };
-use super::tally;
 use super::windlass::{
     Windlass, WindlassDetached, WindlassMany, WindlassPrepared, WindlassScopeMany, WindlassWithin, WindlassWithinMany,
 };
 use crate::report::grouped;
+use crate::suite::measure::{Effort, Panel, Role, Suite, Unit};
+use crate::suite::tally;
 
 const THREADS: usize = 2;
 

@@ -13,9 +13,9 @@ use std::time::{Duration, Instant};
 
 use rustix::thread::gettid;
 
-use super::measure::{Effort, Panel, Role, Suite, Unit, cpu_time, thread_cpu_time};
 use super::peers::{RayonSpawn, TaskPool, Tokio, started};
 use super::windlass::Windlass;
+use crate::suite::measure::{Effort, Panel, Role, Suite, Unit, cpu_time, thread_cpu_time};
 
 const THREADS: usize = 2;
 const WINDOW: Duration = Duration::from_millis(700);

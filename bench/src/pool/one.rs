@@ -13,9 +13,9 @@ use std::time::Duration;
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-use super::measure::{Panel, Role, Suite, Unit};
 use super::peers::{ChannelPool, MutexPool, RayonScope, RayonSpawn, ScopedThreadpool, TaskPool, Threadpool, Tokio};
 use super::windlass::{Windlass, WindlassDetached, WindlassPrepared, WindlassWithin};
+use crate::suite::measure::{Panel, Role, Suite, Unit};
 
 const THREADS: usize = 2;
 const HOT_SAMPLES: usize = 2_000;

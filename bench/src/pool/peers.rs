@@ -10,7 +10,7 @@ use std::thread::{self, JoinHandle, Thread};
 
 use crossbeam_channel::{Sender, unbounded};
 
-use super::tally;
+use crate::suite::tally;
 
 /// A pool that an outside thread gives tasks to.
 pub trait TaskPool: 'static {
@@ -147,7 +147,7 @@ impl TaskPool for RayonScope {
 }
 
 /// rayon, tasks that nobody's scope waits for.
-pub struct RayonSpawn(rayon::ThreadPool);
+pub struct RayonSpawn(pub rayon::ThreadPool);
 
 impl TaskPool for RayonSpawn {
     const NAME: &'static str = "rayon spawn";
@@ -198,7 +198,7 @@ impl Drop for Forte {
 }
 
 /// The multi-thread runtime.
-pub struct Tokio(tokio::runtime::Runtime);
+pub struct Tokio(pub tokio::runtime::Runtime);
 
 impl TaskPool for Tokio {
     const NAME: &'static str = "tokio spawn";
@@ -227,7 +227,7 @@ impl TaskPool for Tokio {
 }
 
 /// The crate `threadpool`.
-pub struct Threadpool(threadpool::ThreadPool);
+pub struct Threadpool(pub threadpool::ThreadPool);
 
 impl TaskPool for Threadpool {
     const NAME: &'static str = "threadpool";
@@ -291,16 +291,16 @@ impl TaskPool for ChannelPool {
     }
 
     fn flat(&mut self, count: usize, task: fn()) {
-        counted(count, task, |task| self.send(task));
+        counted(count, task, |task| self.spawn(task));
     }
 
     fn one(&mut self, value: u64) -> u64 {
-        answered(value, |task| self.send(task))
+        answered(value, |task| self.spawn(task))
     }
 }
 
 impl ChannelPool {
-    fn send(&self, task: Boxed) {
+    pub fn spawn(&self, task: Boxed) {
         self.send.as_ref().expect("the pool has not ended").send(task).expect("the threads receive");
     }
 }
@@ -395,6 +395,12 @@ impl TaskPool for MutexPool {
 
     fn one(&mut self, value: u64) -> u64 {
         answered(value, |task| self.shared.push(task))
+    }
+}
+
+impl MutexPool {
+    pub fn spawn(&self, task: Boxed) {
+        self.shared.push(task);
     }
 }
 

@@ -4,11 +4,11 @@ use std::hint::black_box;
 
 use rayon::iter::{IndexedParallelIterator, IntoParallelIterator, ParallelIterator};
 
-use super::measure::{Clock, Panel, Suite, Unit};
 use super::peers::{self, all_workers};
-use super::tally;
 use super::windlass::{self, Crew, Pool};
 use crate::report::grouped;
+use crate::suite::measure::{Clock, Panel, Suite, Unit};
+use crate::suite::tally;
 
 const THREADS: usize = 2;
 

@@ -1,37 +1,9 @@
-//! What the pool set out to reach, beside what this run found.
-//!
-//! A target is a limit for a figure that is computed from the tables: a time, or a ratio to a peer of the same run.
-//! Where a table has several rows of the pool, the fastest of them counts, and the verdict names it. Ratios mean the
-//! same everywhere; times were set for the machine that the project is built on.
+//! What the pool set out to reach with tasks.
 
-use serde::Serialize;
+use crate::suite::targets::Limit::{AtLeast, AtMost};
+use crate::suite::targets::{Figure, Tables, Target};
 
-use super::measure::{Role, Row, Table};
-use crate::report::grouped;
-use Limit::{AtLeast, AtMost};
-
-/// What is asked of a figure.
-#[derive(Clone, Copy)]
-enum Limit {
-    AtMost(f64),
-    AtLeast(f64),
-}
-
-/// A figure, and the row of the pool that it comes from.
-struct Figure<'a> {
-    value: f64,
-    row: &'a Row,
-}
-
-struct Target {
-    workload: &'static str,
-    /// What is asked, with its unit.
-    asked: &'static str,
-    limit: Limit,
-    figure: fn(Tables<'_>) -> Option<Figure<'_>>,
-}
-
-const TARGETS: &[Target] = &[
+pub const TARGETS: &[Target] = &[
     Target {
         workload: "fib",
         asked: "fib(35), 1 thread: ns for a fork over the plain call",
@@ -139,19 +111,19 @@ const TARGETS: &[Target] = &[
         workload: "one",
         asked: "wait_blocking, hot: time, in that of raw park and unpark",
         limit: AtMost(1.1),
-        figure: |run| run.blocking("back to back, 2 threads"),
+        figure: |run| blocking(run, "back to back, 2 threads"),
     },
     Target {
         workload: "one",
         asked: "wait_blocking, hot, on one core: the same",
         limit: AtMost(1.1),
-        figure: |run| run.blocking("all on one core"),
+        figure: |run| blocking(run, "all on one core"),
     },
     Target {
         workload: "one",
         asked: "wait_blocking, cold: the same",
         limit: AtMost(1.1),
-        figure: |run| run.blocking("2 ms after the last"),
+        figure: |run| blocking(run, "2 ms after the last"),
     },
     Target {
         workload: "adds",
@@ -169,25 +141,25 @@ const TARGETS: &[Target] = &[
         workload: "crowd",
         asked: "empty tasks, 64 threads and 2 neighbours: % of 2 threads there",
         limit: AtLeast(80.0),
-        figure: |run| run.crowd("empty tasks", "windlass, 2 threads, 2 neighbours"),
+        figure: |run| crowd(run, "empty tasks", "windlass, 2 threads, 2 neighbours"),
     },
     Target {
         workload: "crowd",
         asked: "empty tasks, 64 threads and 2 neighbours: % of 2 threads alone",
         limit: AtLeast(80.0),
-        figure: |run| run.crowd("empty tasks", "windlass, 2 threads"),
+        figure: |run| crowd(run, "empty tasks", "windlass, 2 threads"),
     },
     Target {
         workload: "crowd",
         asked: "adds, 64 threads and 2 neighbours: % of 2 threads there",
         limit: AtLeast(80.0),
-        figure: |run| run.crowd("100 adds", "windlass, 2 threads, 2 neighbours"),
+        figure: |run| crowd(run, "100 adds", "windlass, 2 threads, 2 neighbours"),
     },
     Target {
         workload: "crowd",
         asked: "adds, 64 threads and 2 neighbours: % of 2 threads alone",
         limit: AtLeast(80.0),
-        figure: |run| run.crowd("100 adds", "windlass, 2 threads"),
+        figure: |run| crowd(run, "100 adds", "windlass, 2 threads"),
     },
     Target {
         workload: "idle",
@@ -206,123 +178,13 @@ const TARGETS: &[Target] = &[
     },
 ];
 
-/// The tables of one workload.
-#[derive(Clone, Copy)]
-struct Tables<'a> {
-    all: &'a [Table],
-    workload: &'a str,
+/// The time of a task that a worker must run, in that of a thread which is only woken.
+fn blocking<'a>(run: Tables<'a>, title: &str) -> Option<Figure<'a>> {
+    run.row(title, "windlass spawn + wait_blocking")?.over(run.row(title, "raw park and unpark")?)
 }
 
-impl<'a> Tables<'a> {
-    /// The rows of the first table whose title holds the words.
-    fn rows(self, title: &str) -> &'a [Row] {
-        let is_wanted = |table: &&Table| table.workload == self.workload && table.title.contains(title);
-        self.all.iter().find(is_wanted).map_or(&[], |table| &table.rows)
-    }
-
-    /// The pool's fastest row in a table.
-    fn ours(self, title: &str) -> Option<&'a Row> {
-        let ours = self.rows(title).iter().filter(|row| row.role == Role::Windlass);
-        ours.min_by(|a, b| a.median.total_cmp(&b.median))
-    }
-
-    fn peer(self, title: &str, name: &str) -> Option<&'a Row> {
-        self.rows(title).iter().find(|row| row.role == Role::Peer && row.name.starts_with(name))
-    }
-
-    /// The time of a task that a worker must run, in that of a thread which is only woken.
-    fn blocking(self, title: &str) -> Option<Figure<'a>> {
-        let row = |name| self.rows(title).iter().find(|row| row.name == name);
-        row("windlass spawn + wait_blocking")?.over(row("raw park and unpark")?)
-    }
-
-    /// The throughput of many threads among neighbours, in percent of that in other conditions.
-    fn crowd(self, title: &str, other: &str) -> Option<Figure<'a>> {
-        let row = |name| self.rows(title).iter().find(|row| row.name == name);
-        let figure = row("windlass, 64 threads, 2 neighbours")?.speed_of(row(other)?)?;
-        Some(Figure { value: figure.value * 100.0, ..figure })
-    }
-}
-
-impl Row {
-    fn median(&self) -> Option<Figure<'_>> {
-        Some(Figure { value: self.median, row: self })
-    }
-
-    fn to_best_peer(&self) -> Option<Figure<'_>> {
-        Some(Figure { value: self.ratio?, row: self })
-    }
-
-    /// This row's time, in another's.
-    fn over(&self, other: &Row) -> Option<Figure<'_>> {
-        Some(Figure { value: self.median / other.median, row: self })
-    }
-
-    /// How many times as fast as another this row is.
-    fn speed_of(&self, other: &Row) -> Option<Figure<'_>> {
-        Some(Figure { value: other.median / self.median, row: self })
-    }
-}
-
-/// What became of a target.
-#[derive(Debug, Serialize)]
-pub struct Verdict {
-    asked: &'static str,
-    limit: String,
-    /// `None` if the run was a short one, which leaves the table out.
-    found: Option<f64>,
-    pub is_met: Option<bool>,
-    /// The row that was judged.
-    row: Option<String>,
-    /// That row's ratio to the fastest peer.
-    to_peer: Option<f64>,
-}
-
-/// Judges the targets of the workloads that were run.
-pub fn judge(tables: &[Table]) -> Vec<Verdict> {
-    let was_run = |target: &&Target| tables.iter().any(|table| table.workload == target.workload);
-    TARGETS.iter().filter(was_run).map(|target| judge_one(target, tables)).collect()
-}
-
-fn judge_one(target: &Target, tables: &[Table]) -> Verdict {
-    let figure = (target.figure)(Tables { all: tables, workload: target.workload });
-    Verdict {
-        asked: target.asked,
-        limit: target.limit.words(),
-        found: figure.as_ref().map(|figure| figure.value),
-        is_met: figure.as_ref().map(|figure| target.limit.holds(figure.value)),
-        row: figure.as_ref().map(|figure| figure.row.name.clone()),
-        to_peer: figure.and_then(|figure| figure.row.ratio),
-    }
-}
-
-impl Limit {
-    fn holds(self, value: f64) -> bool {
-        match self {
-            AtMost(limit) => value <= limit,
-            AtLeast(limit) => value >= limit,
-        }
-    }
-
-    fn words(self) -> String {
-        match self {
-            AtMost(limit) => format!("≤ {}", grouped(limit)),
-            AtLeast(limit) => format!("≥ {}", grouped(limit)),
-        }
-    }
-}
-
-impl Verdict {
-    /// A line of the list.
-    pub fn words(&self) -> String {
-        let outcome = match self.is_met {
-            Some(true) => "met",
-            Some(false) => "missed",
-            None => "not run",
-        };
-        let found = self.found.map(grouped).unwrap_or_default();
-        let ratio = self.to_peer.map(|ratio| format!("{ratio:.2}")).unwrap_or_default();
-        let row = self.row.as_deref().unwrap_or_default();
-        format!("{outcome:<8} {:<68} {:>8} {found:>9}   {row:<40} {ratio:>6}", self.asked, self.limit)
-    }
+/// The throughput of many threads among neighbours, in percent of that in other conditions.
+fn crowd<'a>(run: Tables<'a>, title: &str, other: &str) -> Option<Figure<'a>> {
+    let figure = run.row(title, "windlass, 64 threads, 2 neighbours")?.speed_of(run.row(title, other)?)?;
+    Some(Figure { value: figure.value * 100.0, ..figure })
 }

@@ -6,9 +6,10 @@
 use std::hint::black_box;
 use std::sync::Arc;
 
-use super::measure::{Panel, Suite, Unit};
 use super::peers::{self, all_workers, with_caller};
 use super::windlass::{self, Crew, Pool};
+use crate::suite;
+use crate::suite::measure::{Panel, Suite, Unit};
 
 /// Sums of the small tree in one timed call, all of them inside the pool.
 const SMALL_ROUNDS: u64 = 2_000;
@@ -56,12 +57,12 @@ impl Task {
 pub fn run(suite: &mut Suite) {
     let small = Task::new(SMALL_LAYERS, SMALL_ROUNDS);
     for threads in [1, 2] {
-        let title = format!("sum over 1,023 nodes, whole, {}", super::threads(threads));
+        let title = format!("sum over 1,023 nodes, whole, {}", suite::threads(threads));
         suite.measure(fill(Panel::new("tree", title, Unit::Microseconds).per(SMALL_ROUNDS), &small, threads));
     }
     let large = Task::new(LARGE_LAYERS, 1);
     for threads in [1, 2] {
-        let title = format!("sum over 2²⁴ nodes, whole, {}", super::threads(threads));
+        let title = format!("sum over 2²⁴ nodes, whole, {}", suite::threads(threads));
         suite.measure(fill(Panel::new("tree", title, Unit::Milliseconds), &large, threads));
     }
 }

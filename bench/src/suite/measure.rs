@@ -51,6 +51,17 @@ impl Suite {
     pub fn measure(&mut self, panel: Panel) {
         self.tables.push(panel.run(self.effort.turns()));
     }
+
+    /// Measures in so many turns: of something that is the same each time.
+    pub fn measure_times(&mut self, panel: Panel, turns: usize) {
+        self.tables.push(panel.run(turns));
+    }
+
+    /// Measures rounds of a single sample or few, so many in a full run, and who was first in one is last in the next.
+    pub fn measure_rounds(&mut self, panel: Panel, rounds: usize) {
+        let panel = Panel { takes_turns: true, ..panel };
+        self.tables.push(panel.run(self.effort.share(rounds)));
+    }
 }
 
 /// Between the turns, for the threads of the one before to fall asleep.
@@ -76,6 +87,8 @@ pub enum Unit {
     Milliseconds,
     /// No time at all: how often something happened.
     Times,
+    /// No time either.
+    Bytes,
 }
 
 impl Unit {
@@ -85,6 +98,7 @@ impl Unit {
             Unit::Microseconds => "µs",
             Unit::Milliseconds => "ms",
             Unit::Times => "times",
+            Unit::Bytes => "bytes",
         }
     }
 
@@ -95,7 +109,7 @@ impl Unit {
             Unit::Microseconds => seconds * 1e6,
             Unit::Milliseconds => seconds * 1e3,
             // `Clock::count` keeps a count as so many seconds.
-            Unit::Times => seconds,
+            Unit::Times | Unit::Bytes => seconds,
         }
     }
 }
@@ -158,7 +172,19 @@ impl Clock {
         self.cpus.push((cpu_time() - cpu) / count);
     }
 
-    /// Keeps how often something happened, for a panel in [`Unit::Times`].
+    /// Times `count` calls as a whole, and keeps the mean of one.
+    pub fn time_mean(&mut self, count: u32, mut f: impl FnMut()) {
+        self.time_as_mean(count, || (0..count).for_each(|_| f()));
+    }
+
+    /// Times one call that does something `count` times, and keeps the mean of one time.
+    pub fn time_as_mean(&mut self, count: u32, f: impl FnOnce()) {
+        let (cpu, since) = (cpu_time(), Instant::now());
+        f();
+        self.record(since.elapsed() / count, (cpu_time() - cpu) / count);
+    }
+
+    /// Keeps how often something happened, or how much there is, for a panel in a unit that is not of time.
     pub fn count(&mut self, times: f64) {
         self.record(Duration::from_secs_f64(times), Duration::ZERO);
     }
@@ -207,6 +233,11 @@ pub struct Panel {
     ops: f64,
     tail: Tail,
     extra: Option<Extra>,
+    /// The rows say how their samples are spread.
+    has_spread: bool,
+    /// Every other turn is taken from the last to the first.
+    takes_turns: bool,
+    note: Option<String>,
     /// From a subject's name to what it is ranked among.
     class: fn(&str) -> &str,
     subjects: Vec<Subject>,
@@ -215,7 +246,19 @@ pub struct Panel {
 impl Panel {
     pub fn new(workload: &'static str, title: impl Into<String>, unit: Unit) -> Panel {
         let title = title.into();
-        Panel { workload, title, unit, ops: 1.0, tail: Tail::Max, extra: None, class: |_| "", subjects: Vec::new() }
+        Panel {
+            workload,
+            title,
+            unit,
+            ops: 1.0,
+            tail: Tail::Max,
+            extra: None,
+            has_spread: false,
+            takes_turns: false,
+            note: None,
+            class: |_| "",
+            subjects: Vec::new(),
+        }
     }
 
     /// Divides the figures by the number of operations in a timed call.
@@ -227,6 +270,17 @@ impl Panel {
     /// Gives the 99th percentile in the place of the maximum.
     pub fn p99(mut self) -> Panel {
         self.tail = Tail::P99;
+        self
+    }
+
+    /// Has each row say how its samples are spread.
+    pub fn with_spread(self) -> Panel {
+        Panel { has_spread: true, ..self.p99() }
+    }
+
+    /// Says something below the table: what others were found to take that are not part of the run.
+    pub fn note(mut self, words: impl Into<String>) -> Panel {
+        self.note = Some(words.into());
         self
     }
 
@@ -264,10 +318,12 @@ impl Panel {
         for subject in &mut self.subjects {
             (subject.turn)(&mut Clock::default());
         }
-        for _ in 0..turns {
-            for (subject, clock) in self.subjects.iter_mut().zip(&mut clocks) {
+        let last = self.subjects.len() - 1;
+        for turn in 0..turns {
+            for place in 0..=last {
+                let place = if self.takes_turns && turn % 2 == 1 { last - place } else { place };
                 sleep(SETTLE);
-                (subject.turn)(clock);
+                (self.subjects[place].turn)(&mut clocks[place]);
             }
         }
         let rows = self.subjects.iter().zip(clocks).map(|(subject, clock)| self.row(subject, clock)).collect();
@@ -286,6 +342,7 @@ impl Panel {
             cpu: median(&cpus),
             ratio: None,
             extra: None,
+            spread: self.has_spread.then(|| Spread::of(&walls)),
         }
     }
 
@@ -311,15 +368,16 @@ impl Panel {
             tail: self.tail.name(),
             extra: self.extra.map(|extra| extra.label),
             others_percent,
+            note: self.note.clone(),
             rows,
         }
     }
 
-    /// The median in those of the fastest peer of the row's class.
+    /// The median in those of the fastest peer of the row's class; the mean, where the rows have one.
     fn ratio(&self, row: &Row, rows: &[Row]) -> Option<f64> {
         let is_rival = |other: &&Row| other.role == Role::Peer && (self.class)(&other.name) == (self.class)(&row.name);
-        let fastest = rows.iter().filter(is_rival).map(|peer| peer.median).min_by(f64::total_cmp);
-        fastest.filter(|fastest| *fastest > 0.0).map(|fastest| row.median / fastest)
+        let fastest = rows.iter().filter(is_rival).map(Row::figure).min_by(f64::total_cmp);
+        fastest.filter(|fastest| *fastest > 0.0).map(|fastest| row.figure() / fastest)
     }
 }
 
@@ -339,6 +397,7 @@ pub struct Table {
     pub extra: Option<&'static str>,
     /// What other processes took of the machine meanwhile: beyond a few percent, measure again.
     pub others_percent: f64,
+    pub note: Option<String>,
     pub rows: Vec<Row>,
 }
 
@@ -356,4 +415,43 @@ pub struct Row {
     /// The median, in those of the fastest peer.
     pub ratio: Option<f64>,
     pub extra: Option<f64>,
+    /// How the samples are spread, where that is the question.
+    pub spread: Option<Spread>,
+}
+
+impl Row {
+    /// What it is compared by.
+    fn figure(&self) -> f64 {
+        self.spread.as_ref().map_or(self.median, |spread| spread.mean)
+    }
+}
+
+/// The upper ends of a histogram's bins; there is one more bin beyond the last.
+pub const BINS: [f64; 19] = [
+    0.5, 1.0, 2.0, 4.0, 6.0, 8.0, 11.0, 16.0, 23.0, 32.0, 45.0, 64.0, 91.0, 128.0, 181.0, 256.0, 362.0, 512.0, 1_024.0,
+];
+
+/// How samples are spread.
+#[derive(Debug, Serialize)]
+pub struct Spread {
+    pub mean: f64,
+    pub p80: f64,
+    pub max: f64,
+    /// Samples in each of the bins.
+    pub bins: Vec<usize>,
+}
+
+impl Spread {
+    fn of(sorted: &[f64]) -> Spread {
+        let mut bins = vec![0; BINS.len() + 1];
+        for value in sorted {
+            bins[BINS.partition_point(|end| end <= value)] += 1;
+        }
+        Spread {
+            mean: sorted.iter().sum::<f64>() / sorted.len() as f64,
+            p80: sorted[sorted.len() * 80 / 100],
+            max: sorted[sorted.len() - 1],
+            bins,
+        }
+    }
 }

@@ -10,8 +10,18 @@ use serde::Serialize;
 use super::measure::cpu_time;
 
 /// The peers whose versions are written down, as the lock file names them.
-const PEERS: &[&str] =
-    &["chili", "crossbeam-channel", "forte", "rayon", "rayon-core", "scoped_threadpool", "threadpool", "tokio"];
+const PEERS: &[&str] = &[
+    "burst-pool",
+    "chili",
+    "crossbeam-channel",
+    "dag_exec",
+    "forte",
+    "rayon",
+    "rayon-core",
+    "scoped_threadpool",
+    "threadpool",
+    "tokio",
+];
 
 const LOCK: &str = include_str!("../../Cargo.lock");
 

@@ -29,7 +29,8 @@ pub fn add_one() {
     add(1);
 }
 
-fn total() -> u64 {
+/// What was counted so far, on all threads.
+pub fn total() -> u64 {
     // ORDER: Relaxed; see `add`.
     COUNTERS.lock().unwrap().iter().map(|counter| counter.load(Ordering::Relaxed)).sum()
 }
