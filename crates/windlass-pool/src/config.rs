@@ -35,7 +35,8 @@ pub struct PoolConfig {
     pub name: String,
     /// The stack of each worker in bytes, 64 KiB or more. Default: 2 MiB.
     pub stack_size: usize,
-    /// Tasks that may be prepared, queued, running, or done and not yet waited for, 1 to 2²⁸. Default: 65,536. Beyond it
+    /// Tasks that may be prepared, queued, running, or done and not yet waited for, and ties between them, 1 to 2²⁸.
+    /// Default: 65,536. Beyond it
     /// `spawn` runs tasks on the caller's thread first, and exceeds it only where such tasks would be run more than 32
     /// deep inside each other. The memory is taken as it is needed, some 140 bytes a task, and
     /// kept.

@@ -280,8 +280,8 @@ impl Lane {
             }
             assert!(
                 self.make_room(),
-                "all {} slots of the pool are taken, and none of their tasks can be run here: raise slot_count_max, or \
-                 wait for tasks before preparing more",
+                "all {} slots of the pool are taken, each task one and most ties one, and none of their tasks can be \
+                 run here: raise slot_count_max, or wait for tasks before preparing more",
                 self.shared.config.slot_count_max
             );
         }
