@@ -114,9 +114,11 @@ struct Mail<T> {
     seats: Vec<Arc<Seat>>,
     /// Workers that sleep, the longest first.
     sleepers: VecDeque<usize>,
-    /// Workers that were woken and have not looked yet.
+    /// What each worker is about.
+    posts: Vec<Post>,
+    /// How many are [`Post::Arriving`].
     arriving: usize,
-    /// Workers that look again and again.
+    /// How many are [`Post::Looking`].
     looking: usize,
     /// Workers that handle something.
     busy: usize,
@@ -127,30 +129,54 @@ struct Mail<T> {
     is_closing: bool,
 }
 
+/// What a worker is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Post {
+    /// It handles something, or is about to look.
+    Awake,
+    /// It was woken for open mail, or has just started, and has not looked yet.
+    Arriving,
+    /// It has mail of its own, and has not looked yet: nobody counts on it for open mail.
+    Summoned,
+    /// It looks again and again.
+    Looking,
+    /// It is on the list of sleepers.
+    Asleep,
+}
+
 impl<T> Mail<T> {
     /// More is unread than workers are on their way to it.
     fn needs_more(&self) -> bool {
         self.open.len() > self.arriving + self.looking
     }
 
-    /// What is to be read next by this worker, and whether only it may read it.
-    fn take(&mut self, worker: usize) -> Option<(T, bool)> {
-        let own = self.own[worker].pop_front().map(|value| (value, true));
-        own.or_else(|| self.open.pop_front().map(|value| (value, false)))
+    fn take(&mut self, worker: usize) -> Option<T> {
+        self.own[worker].pop_front().or_else(|| self.open.pop_front())
+    }
+
+    /// Changes what a worker is about, and the counts with it.
+    fn put(&mut self, worker: usize, post: Post) {
+        let before = std::mem::replace(&mut self.posts[worker], post);
+        for (counted, count) in [(Post::Arriving, &mut self.arriving), (Post::Looking, &mut self.looking)] {
+            *count += usize::from(post == counted);
+            *count -= usize::from(before == counted);
+        }
     }
 
     /// Takes the worker that has slept longest off the list.
     fn rouse(&mut self) -> Option<Arc<Seat>> {
         let worker = self.sleepers.pop_front()?;
-        self.arriving += 1;
+        self.put(worker, Post::Arriving);
         Some(Arc::clone(&self.seats[worker]))
     }
 
-    /// Takes a worker off the list, if it sleeps.
-    fn rouse_worker(&mut self, worker: usize) -> Option<Arc<Seat>> {
+    /// A worker has mail of its own. Takes it off the list, if it sleeps.
+    fn summon(&mut self, worker: usize) -> Option<Arc<Seat>> {
+        if self.posts[worker] != Post::Awake {
+            self.put(worker, Post::Summoned);
+        }
         let place = self.sleepers.iter().position(|sleeper| *sleeper == worker)?;
         self.sleepers.remove(place);
-        self.arriving += 1;
         Some(Arc::clone(&self.seats[worker]))
     }
 
@@ -223,7 +249,9 @@ impl<T: Send + 'static> Burst<T> {
                 Ok(number)
             }
             Err(cause) => {
-                lock(&self.office.mail).remove_last();
+                let mut mail = lock(&self.office.mail);
+                mail.remove_last();
+                self.office.wake_for(mail);
                 Err(PoolError::Thread { started: number, wanted: number + 1, cause })
             }
         }
@@ -283,9 +311,9 @@ impl<T: Send + 'static> Burst<T> {
             return Err(Refused(value));
         }
         mail.own[worker].push_back(value);
-        self.office.tell_news();
-        let seat = mail.rouse_worker(worker);
-        drop(mail);
+        let seat = mail.summon(worker);
+        // It may have been on its way to open mail: somebody else is needed then.
+        self.office.wake_for(mail);
         if let Some(seat) = seat {
             seat.wake();
         }
@@ -310,13 +338,9 @@ impl<T: Send + 'static> Burst<T> {
         for (own, value) in mail.own.iter_mut().zip(values) {
             own.push_back(value);
         }
-        self.office.tell_news();
-        let mut sleepers: Vec<usize> = mail.sleepers.drain(..).collect();
         // One that was added meanwhile gets nothing, and sleeps on.
-        mail.sleepers.extend(sleepers.extract_if(.., |worker| *worker >= count));
-        mail.arriving += sleepers.len();
-        let seats: Vec<Arc<Seat>> = sleepers.into_iter().map(|worker| Arc::clone(&mail.seats[worker])).collect();
-        drop(mail);
+        let seats: Vec<Arc<Seat>> = (0..count).filter_map(|worker| mail.summon(worker)).collect();
+        self.office.wake_for(mail);
         seats.iter().for_each(|seat| seat.wake());
         Ok(())
     }
@@ -392,14 +416,16 @@ impl<T> Mail<T> {
         self.own.push(VecDeque::new());
         self.seats.push(seat);
         // It looks when it has started, like one that was woken.
-        self.arriving += 1;
+        self.posts.push(Post::Awake);
+        self.put(self.seats.len() - 1, Post::Arriving);
     }
 
     fn remove_last(&mut self) {
+        self.put(self.seats.len() - 1, Post::Awake);
+        self.posts.pop();
         self.seats.pop();
         // What somebody has sent to it meanwhile is for anybody.
         self.open.extend(self.own.pop().unwrap_or_default());
-        self.arriving -= 1;
     }
 }
 
@@ -411,6 +437,7 @@ impl<T: Send> Office<T> {
             seats: Vec::new(),
             sleepers: VecDeque::new(),
             arriving: 0,
+            posts: Vec::new(),
             looking: 0,
             busy: 0,
             hot: 0,
@@ -478,12 +505,12 @@ impl<T: Send> Office<T> {
     pub(crate) fn live(&self, worker: usize, seat: &Seat, mut handler: impl FnMut(T)) {
         *lock(&seat.thread) = Some(thread::current());
         let mut mail = lock(&self.mail);
-        mail.arriving -= 1;
         loop {
+            mail.put(worker, Post::Awake);
             mail = match mail.take(worker) {
-                Some((value, is_own)) => self.handle(mail, value, is_own, &mut handler),
+                Some(value) => self.handle(mail, value, &mut handler),
                 None if mail.is_closing => return,
-                None if mail.hot > 0 && mail.looking < self.hot_max => self.look(mail),
+                None if mail.hot > 0 && mail.looking < self.hot_max => self.look(mail, worker),
                 None => self.sleep(mail, worker, seat),
             };
         }
@@ -493,16 +520,10 @@ impl<T: Send> Office<T> {
         &'a self,
         mut mail: MutexGuard<'a, Mail<T>>,
         value: T,
-        is_own: bool,
         handler: &mut impl FnMut(T),
     ) -> MutexGuard<'a, Mail<T>> {
         mail.busy += 1;
-        // Woken for open mail, it reads its own first: somebody else is needed then. Otherwise the sender sees to it.
-        let next = if is_own && mail.needs_more() { mail.rouse() } else { None };
         drop(mail);
-        if let Some(next) = next {
-            next.wake();
-        }
         if let Err(panic) = catch(|| handler(value)) {
             self.tell_panic(panic);
         }
@@ -528,17 +549,16 @@ impl<T: Send> Office<T> {
             drop(mail);
             mail = lock(&self.mail);
         }
+        mail.put(worker, Post::Asleep);
         mail.sleepers.push_back(worker);
         drop(mail);
         seat.sleep();
-        let mut mail = lock(&self.mail);
-        mail.arriving -= 1;
-        mail
+        lock(&self.mail)
     }
 
     /// Looks for news without sleeping.
-    fn look<'a>(&'a self, mut mail: MutexGuard<'a, Mail<T>>) -> MutexGuard<'a, Mail<T>> {
-        mail.looking += 1;
+    fn look<'a>(&'a self, mut mail: MutexGuard<'a, Mail<T>>, worker: usize) -> MutexGuard<'a, Mail<T>> {
+        mail.put(worker, Post::Looking);
         // ORDER: Acquire; under the lock, as in `tell_news`.
         let last = self.news.load(Ordering::Acquire);
         drop(mail);
@@ -546,8 +566,6 @@ impl<T: Send> Office<T> {
         while self.news.load(Ordering::Acquire) == last {
             std::hint::spin_loop();
         }
-        let mut mail = lock(&self.mail);
-        mail.looking -= 1;
-        mail
+        lock(&self.mail)
     }
 }

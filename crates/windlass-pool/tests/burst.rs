@@ -220,6 +220,27 @@ fn an_offer_is_taken_at_once_or_comes_back() {
     }
 }
 
+/// A worker that was woken for its own mail is not idle any more.
+#[test]
+fn an_offer_does_not_count_on_a_worker_that_has_mail_of_its_own() {
+    let burst = Burst::new();
+    let (go, wait) = mpsc::channel::<()>();
+    let (begun, has_begun) = mpsc::channel();
+    burst
+        .add_worker(move |number: u32| {
+            begun.send(number).unwrap();
+            wait.recv().unwrap();
+        })
+        .unwrap();
+    for number in 0..200 {
+        burst.wait_idle();
+        burst.dispatch_to(0, number).unwrap();
+        assert_eq!(burst.offer(1_000), Err(Refused(1_000)));
+        assert_eq!(has_begun.recv().unwrap(), number);
+        go.send(()).unwrap();
+    }
+}
+
 #[test]
 fn hot_workers_handle_what_is_sent_and_sleep_again() {
     let (burst, sum) = summing(2);
