@@ -311,10 +311,10 @@ impl Drop for Pin<'_> {
 
 #[cold]
 fn with_other_lane<R>(shared: &SharedRef, f: impl FnOnce(&Lane) -> R) -> R {
-    let before = CURRENT.get();
+    // Before the switch, which may give back lanes of pools that have gone: not this one, if it is under way.
+    let _back = GoBack::to(CURRENT.get());
     match switch_to(shared) {
         Some(lane) => {
-            let _back = GoBack::to(before);
             // SAFETY: as above; lanes are given back when the thread ends, or when nothing on the stack uses them.
             let lane = unsafe { &*lane };
             let _pin = Pin::on(lane);
@@ -331,7 +331,7 @@ struct GoBack(*const Lane);
 
 impl GoBack {
     fn to(before: *const Lane) -> GoBack {
-        // SAFETY: a current lane lives; one that is in the middle of something is not given back meanwhile.
+        // SAFETY: a current lane lives; one that is in the middle of something is pinned, and not given back meanwhile.
         let is_under_way = unsafe { before.as_ref() }.is_some_and(|lane| lane.calls.get() > 0);
         GoBack(if is_under_way { before } else { ptr::null() })
     }

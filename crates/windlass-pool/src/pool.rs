@@ -275,6 +275,7 @@ impl Pool {
     ///
     /// # Panics
     /// With the panic of `f`, else with the first one of a task; not before all tasks have ended.
+    #[doc(alias = "in_place_scope")]
     pub fn scope<'scope, R>(&self, f: impl FnOnce(&Scope<'scope>) -> R) -> R {
         scope::scope(&self.shared, f)
     }

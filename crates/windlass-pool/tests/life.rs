@@ -298,3 +298,33 @@ fn what_a_thread_leaves_behind_as_the_pool_goes_is_run() {
         assert_eq!(count.load(Ordering::SeqCst), 50);
     }
 }
+
+/// The lane of a pool that has gone is given back when its thread first uses another pool. What was current before that
+/// was looked at afterwards, once: only the address sanitizer saw it.
+#[test]
+fn a_thread_goes_from_pool_to_pool() {
+    for _ in 0..50 {
+        let pool = pool_of(1);
+        let task = pool.spawn(|| 1);
+        drop(pool);
+        assert_eq!(task.wait(), 1);
+    }
+}
+
+/// A task of one pool that uses another one is still a task of the first.
+#[test]
+fn a_task_that_uses_another_pool_goes_on_in_its_own() {
+    let (outer, inner) = (Arc::new(pool_of(1)), Arc::new(pool_of(1)));
+    let used = Arc::clone(&inner);
+    let task = outer.spawn(move || {
+        used.spawn(|| ()).wait();
+        let (go, wait) = mpsc::channel::<()>();
+        // On a worker of the outer pool this has a spare thread take its place: on the current lane, so on the right one.
+        blocking(|| {
+            go.send(()).unwrap();
+            wait.recv().unwrap();
+        });
+    });
+    task.wait_blocking();
+    assert_eq!(inner.spare_thread_count(), 0);
+}
