@@ -469,7 +469,13 @@ impl Pool {
             lock(&self.threads).clear();
             drop(self.shared.blocking.take_threads());
         }
-        ShutdownReport { ended: count.saturating_sub(left), left, queued: self.shared.queued_count() }
+        let shared = Arc::clone(&self.shared);
+        let queued_before = shared.queued_count();
+        drop(self);
+        // Nobody is left: the end of the pool has run what a thread that ended at the same time has left behind after the
+        // workers had looked.
+        let queued = if left == 0 { shared.queued_count() } else { queued_before };
+        ShutdownReport { ended: count.saturating_sub(left), left, queued }
     }
 
     /// In a pool without threads, what is queued is run here, until the deadline.
