@@ -24,7 +24,7 @@
 //! has its panic told to the pool's hook. Nothing queued behind it is lost.
 //!
 //! No dependencies. Every atomic and every thread is named through `sync.rs`, so that the models in `loom_tests` run
-//! the very code of the protocols.
+//! the very code of the protocols, and the schedules in `shuttle_tests` the very pool.
 //!
 //! # What must not compile
 //! A scope's task cannot outlive what it borrows:
@@ -130,6 +130,8 @@ mod waits_for;
 
 #[cfg(all(test, loom))]
 mod loom_tests;
+#[cfg(all(test, shuttle))]
+mod shuttle_tests;
 
 pub use blocking::blocking;
 pub use burst::{Burst, BurstConfig, Hot, Refused};

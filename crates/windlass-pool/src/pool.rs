@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::ops::Range;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::config::PoolConfig;
 use crate::continuation::{Prepared, TaskOptions};
@@ -13,7 +13,7 @@ use crate::metrics::WorkerMetrics;
 use crate::panic::{catch, unwrap};
 use crate::scope::{self, Batch, Scope};
 use crate::shared::{Shared, SharedRef, flag};
-use crate::sync::{Arc, JoinHandle, Mutex, lock, thread};
+use crate::sync::{Arc, Instant, JoinHandle, Mutex, lock, thread};
 use crate::task::Task;
 use crate::{affinity, join, trace, worker};
 
