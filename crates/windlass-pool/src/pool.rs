@@ -531,6 +531,8 @@ impl Drop for Pool {
             self.run_what_no_thread_will(None);
             self.join_threads();
         }
+        // Before the end: what this thread has queued is left to threads that go on, even beyond a shutdown's time.
+        lane::detach(&self.shared);
         self.shared.end();
         if self.shared.alive_count() == 0 {
             // A thread that ended at the same time may have left its tasks behind after the workers had looked.
