@@ -12,11 +12,11 @@ const PROTOCOLS: &[&str] =
     &["ring", "fork", "forks", "shutdown", "sleep", "children", "continuation", "slot", "home", "graph", "burst"];
 
 pub(crate) fn run() -> Result<()> {
-    call(&mut models(&build(None)?, "loom_tests::"))?;
+    call(&mut models(&build("loom", None)?, "loom_tests::"))?;
     for protocol in PROTOCOLS {
         println!("\ncontrol: a model of `{protocol}` must fail when it is weakened");
         // Built first, so that a control that does not compile is not taken for one that fails as it should.
-        let output = models(&build(Some(protocol))?, &format!("loom_tests::{protocol}::")).output()?;
+        let output = models(&build("loom", Some(protocol))?, &format!("loom_tests::{protocol}::")).output()?;
         let printed = String::from_utf8_lossy(&output.stdout);
         ensure!(printed.contains("running "), "the control of {protocol} did not run: {printed}");
         ensure!(!printed.contains("running 0 tests"), "there is no model of {protocol}");
@@ -26,9 +26,9 @@ pub(crate) fn run() -> Result<()> {
     Ok(())
 }
 
-/// Builds the pool's own tests with loom, and answers the program. What is weakened is told to the pool alone, so that
-/// loom is built once; with debug assertions, which the models then check, too.
-fn build(weaken: Option<&str>) -> Result<String> {
+/// Builds the pool's own tests with loom, or shuttle, and answers the program. What is weakened is told to the pool alone,
+/// so that the checker is built once; with debug assertions, which are then checked, too.
+pub(crate) fn build(checker: &str, weaken: Option<&str>) -> Result<String> {
     let mut build = cargo(&["rustc", "--package", "windlass-pool", "--lib", "--profile", "test"]);
     // Less is said about a weakened build: it does not use everything.
     build.args(["--quiet", "--message-format", "json", "--"]);
@@ -36,9 +36,9 @@ fn build(weaken: Option<&str>) -> Result<String> {
         build.arg("--cfg").arg(format!("windlass_weaken=\"{protocol}\""));
     }
     build
-        .env("RUSTFLAGS", "--cfg loom")
+        .env("RUSTFLAGS", format!("--cfg {checker}"))
         // A folder of its own: other flags would have everything built again each time.
-        .env("CARGO_TARGET_DIR", root().join("target/loom"));
+        .env("CARGO_TARGET_DIR", root().join("target").join(checker));
     program_in(&output(&mut build)?).context("cargo did not say which program it has built")
 }
 

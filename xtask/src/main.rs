@@ -9,6 +9,7 @@ mod instructions;
 mod loom;
 mod sanitize;
 mod shell;
+mod shuttle;
 mod soak;
 mod test;
 mod tidy;
@@ -21,6 +22,7 @@ cargo xtask COMMAND
   test                every check and every test; installs what is missing where it may
   tidy                the rules of the tree that a program can check
   loom                the models of the pool's protocols, and their controls
+  shuttle [SCENARIO]  the whole pool in 100,000 schedules, and the controls; or only scenarios whose names hold the word
   sanitize [KIND]     the pool's tests under a sanitizer: thread (default) or address; needs a nightly toolchain
   docs [--check]      writes docs/job_lifecycle.md and builds the reference; --check only compares
   soak --only NAME --minutes M
@@ -46,6 +48,8 @@ fn main() -> ExitCode {
         ["test"] => test::run(),
         ["tidy"] => tidy::run(),
         ["loom"] => loom::run(),
+        ["shuttle"] => shuttle::run(None),
+        ["shuttle", scenario] => shuttle::run(Some(scenario)),
         ["sanitize"] => sanitize::run("thread"),
         ["sanitize", kind] => sanitize::run(kind),
         ["docs"] => docs::run(false),

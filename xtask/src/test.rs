@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail, ensure};
 
 use crate::shell::{answers, call, cargo, command, output};
-use crate::{docs, instructions, loom, sanitize, tidy};
+use crate::{docs, instructions, loom, sanitize, shuttle, tidy};
 
 /// A program the tests need: how to ask for it, its Debian package, and what for.
 struct Tool {
@@ -37,6 +37,7 @@ const STEPS: &[Step] = &[
     ("documents", || docs::run(true).map(|()| None)),
     ("instructions", || instructions::run(false)),
     ("models", || loom::run().map(|()| None)),
+    ("schedules", || shuttle::run(None).map(|()| None)),
     ("address sanitizer", || sanitize::step("address")),
     ("thread sanitizer", || sanitize::step("thread")),
 ];

@@ -84,13 +84,14 @@ fn unsafe_has_its_place(file: &File) -> Vec<String> {
     complaints
 }
 
-/// In the pool, atomics and threads come through `sync.rs`, so that loom sees every one of them.
+/// In the pool, atomics and threads come through `sync.rs`, so that loom and shuttle see every one of them.
 fn sync_has_its_door(file: &File) -> Vec<String> {
-    let is_door = file.path.ends_with("/sync.rs") || file.path.contains("/loom_tests/");
+    let doors = ["/sync.rs", "/sync/", "/loom_tests/", "/shuttle_tests/"];
+    let is_door = doors.iter().any(|door| file.path.contains(door));
     if !is_rust(file) || !is_under(file, "crates/windlass-pool/src/") || is_door {
         return Vec::new();
     }
-    lines_with(file, &["std::sync::atomic", "std::thread", "loom::", "std::sync::{", "std::sync::Mutex"])
+    lines_with(file, &["std::sync::atomic", "std::thread", "loom::", "shuttle::", "std::sync::{", "std::sync::Mutex"])
         .map(|(line, _)| format!("{}:{line}: name atomics and threads through sync.rs", file.path))
         .collect()
 }

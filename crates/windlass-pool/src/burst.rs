@@ -35,7 +35,7 @@ use crate::error::PoolError;
 use crate::panic::catch;
 use crate::sync::{
     Arc, AtomicBool, AtomicU64, Condvar, JoinHandle, Mutex, MutexGuard, Ordering, Padded, Thread, available_threads,
-    lock, thread, wait_while,
+    lock, spin_loop, thread, wait_while,
 };
 
 /// How a burst is set up. Start from [`BurstConfig::default`] and change what differs.
@@ -564,7 +564,7 @@ impl<T: Send> Office<T> {
         drop(mail);
         // ORDER: Acquire; pairs with `tell_news`.
         while self.news.load(Ordering::Acquire) == last {
-            std::hint::spin_loop();
+            spin_loop();
         }
         lock(&self.mail)
     }

@@ -22,9 +22,9 @@ use crate::sync::{AtomicPtr, AtomicU32, AtomicUsize, Ordering, Padded};
 /// Joins that can be nested on one thread before they run one half after the other.
 pub(crate) const FORKS_MAX: usize = 256;
 /// Of these, the oldest that can be shown at a time.
-#[cfg(not(loom))]
+#[cfg(not(any(loom, shuttle)))]
 pub(crate) const SHOWN_MAX: usize = 64;
-#[cfg(loom)]
+#[cfg(any(loom, shuttle))]
 pub(crate) const SHOWN_MAX: usize = 2;
 
 const _: () = assert!(SHOWN_MAX <= FORKS_MAX);

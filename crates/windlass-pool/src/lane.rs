@@ -20,7 +20,9 @@ use crate::config::PoolConfig;
 use crate::forks::{FORKS_MAX, ForkHead, SHOWN_MAX};
 use crate::shared::{Desk, SharedRef};
 use crate::slot::{BATCH_LEN, Slot, SlotRef};
-use crate::sync::{Arc, AtomicI64, Ordering, thread};
+#[cfg(shuttle)]
+use crate::sync::LocalPointer as _;
+use crate::sync::{Arc, AtomicI64, Instant, Ordering, thread, thread_local};
 
 /// Free slots a thread keeps for itself, at most.
 const FREE_MAX: usize = 4 * BATCH_LEN;
@@ -97,7 +99,7 @@ pub(crate) unsafe fn let_go(home: *const Home) {
 /// Whether forks come fast or slowly: see `forks.rs`, rule 2.
 #[derive(Debug)]
 pub(crate) struct Pace {
-    since: Cell<std::time::Instant>,
+    since: Cell<Instant>,
     count: Cell<u32>,
     is_fast: Cell<bool>,
 }
@@ -109,7 +111,7 @@ const PACE_FAST: std::time::Duration = std::time::Duration::from_nanos(300);
 
 impl Pace {
     fn new() -> Pace {
-        Pace { since: Cell::new(std::time::Instant::now()), count: Cell::new(0), is_fast: Cell::new(false) }
+        Pace { since: Cell::new(Instant::now()), count: Cell::new(0), is_fast: Cell::new(false) }
     }
 
     /// Another fork; answers whether they come fast.
@@ -130,7 +132,7 @@ impl Pace {
     }
 
     fn look(&self, count: u32) {
-        let now = std::time::Instant::now();
+        let now = Instant::now();
         let is_fast = now.duration_since(self.since.get()) < PACE_FAST * PACE_WINDOW;
         if !is_fast || count >= PACE_WINDOW {
             self.is_fast.set(is_fast);

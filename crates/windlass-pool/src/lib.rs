@@ -39,7 +39,7 @@
 //! How it works, and why it may be trusted, is told in `docs/pool-design.md` of the repository.
 //!
 //! No dependencies. Every atomic and every thread is named through `sync.rs`, so that the models in `loom_tests` run
-//! the very code of the protocols.
+//! the very code of the protocols, and the schedules in `shuttle_tests` the very pool.
 //!
 //! # What must not compile
 //! A scope's task cannot outlive what it borrows:
@@ -145,6 +145,8 @@ mod waits_for;
 
 #[cfg(all(test, loom))]
 mod loom_tests;
+#[cfg(all(test, shuttle))]
+mod shuttle_tests;
 
 pub use blocking::blocking;
 pub use burst::{Burst, BurstConfig, Hot, Refused};

@@ -10,9 +10,10 @@
 //! item is.
 
 use std::ops::Range;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::lane::Lane;
+use crate::sync::Instant;
 
 /// How long a piece should take: long against two readings of the clock, short against a wake.
 const PIECE_TIME: Duration = Duration::from_micros(3);

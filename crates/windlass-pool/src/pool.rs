@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::ops::Range;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::config::PoolConfig;
 use crate::continuation::{Prepared, TaskOptions};
@@ -13,7 +13,7 @@ use crate::metrics::WorkerMetrics;
 use crate::panic::{catch, unwrap};
 use crate::scope::{self, Batch, Scope};
 use crate::shared::{Shared, SharedRef, flag};
-use crate::sync::{Arc, JoinHandle, Mutex, lock, thread};
+use crate::sync::{Arc, Instant, JoinHandle, Mutex, lock, thread};
 use crate::task::Task;
 use crate::{affinity, join, trace, worker};
 
@@ -470,7 +470,13 @@ impl Pool {
             lock(&self.threads).clear();
             drop(self.shared.blocking.take_threads());
         }
-        ShutdownReport { ended: count.saturating_sub(left), left, queued: self.shared.queued_count() }
+        let shared = Arc::clone(&self.shared);
+        let queued_before = shared.queued_count();
+        drop(self);
+        // Nobody is left: the end of the pool has run what a thread that ended at the same time has left behind after the
+        // workers had looked.
+        let queued = if left == 0 { shared.queued_count() } else { queued_before };
+        ShutdownReport { ended: count.saturating_sub(left), left, queued }
     }
 
     /// In a pool without threads, what is queued is run here, until the deadline.
@@ -528,6 +534,8 @@ impl Drop for Pool {
             self.run_what_no_thread_will(None);
             self.join_threads();
         }
+        // Before the end: what this thread has queued is left to threads that go on, even beyond a shutdown's time.
+        lane::detach(&self.shared);
         self.shared.end();
         with_lane(&self.shared, Lane::run_what_came_last);
         lane::detach(&self.shared);

@@ -30,12 +30,12 @@
 //! The loom model is `loom_tests/ring.rs`. Its control lets the owner pop by a load and a store instead of an exchange,
 //! and must fail.
 
-use crate::sync::{AtomicPtr, AtomicU64, AtomicUsize, Mutex, Ordering, Padded, lock};
+use crate::sync::{AtomicPtr, AtomicU64, AtomicUsize, Mutex, Ordering, Padded, lock, spin_loop};
 
 /// Cells of a new ring.
-#[cfg(not(loom))]
+#[cfg(not(any(loom, shuttle)))]
 pub(crate) const RING_LEN: usize = 256;
-#[cfg(loom)]
+#[cfg(any(loom, shuttle))]
 pub(crate) const RING_LEN: usize = 2;
 
 const _: () = assert!(RING_LEN.is_power_of_two());
@@ -245,7 +245,7 @@ impl Ring {
             match self.steal() {
                 Steal::Got(task) => return Some(task),
                 Steal::Empty => return None,
-                Steal::Lost => std::hint::spin_loop(),
+                Steal::Lost => spin_loop(),
             }
         }
     }
@@ -349,7 +349,7 @@ impl Drop for Ring {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use super::*;
 

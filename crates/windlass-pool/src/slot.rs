@@ -481,7 +481,7 @@ pub(crate) struct Slot {
     pub(crate) storage: UnsafeCell<Storage>,
 }
 
-const _: () = assert!(cfg!(loom) || size_of::<Slot>() == 128);
+const _: () = assert!(cfg!(any(loom, shuttle)) || size_of::<Slot>() == 128);
 
 // SAFETY: the body holds only what is `Send` (closures and results of tasks are, by the bounds of `spawn`), and the
 // transitions of `state` give it to one thread at a time.
@@ -652,7 +652,7 @@ impl Slots {
     }
 
     /// How many slots there are.
-    #[cfg(all(test, not(loom)))]
+    #[cfg(all(test, not(any(loom, shuttle))))]
     fn count(&self) -> usize {
         lock(&self.store).count
     }
@@ -667,7 +667,7 @@ impl Drop for Slots {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use super::*;
 

@@ -11,14 +11,14 @@ use std::marker::PhantomData;
 use std::mem::{align_of, size_of};
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::cancel::Cancelled;
 use crate::error::TaskError;
 use crate::lane::{self, Home, Lane, with_lane};
 use crate::panic::{Outcome, catch, unwrap};
 use crate::slot::{BATCH_LEN, Detach, Entered, STORAGE_LEN, Slot, SlotRef, Storage, TaskId};
-use crate::sync::{Mutex, Ordering, lock, park_timeout};
+use crate::sync::{Instant, Mutex, Ordering, lock, park_timeout};
 use crate::worker::Help;
 
 /// Tasks that are run inside each other for want of a slot, at most. Each level costs the stack of one task.

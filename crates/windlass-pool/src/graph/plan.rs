@@ -53,7 +53,7 @@ pub(crate) struct Segment {
     target_count: u32,
 }
 
-const _: () = assert!(cfg!(loom) || size_of::<Segment>() == 32);
+const _: () = assert!(cfg!(any(loom, shuttle)) || size_of::<Segment>() == 32);
 
 // SAFETY: the address is that of the plan it belongs to, which may be shared between threads.
 unsafe impl Send for Segment {}
