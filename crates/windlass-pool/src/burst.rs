@@ -32,7 +32,7 @@ use std::fmt;
 
 use crate::config::{PanicHook, PoolConfig, validate_thread};
 use crate::error::PoolError;
-use crate::panic::catch;
+use crate::panic::{catch, tell_hook};
 use crate::sync::{
     Arc, AtomicBool, AtomicU64, Condvar, JoinHandle, Mutex, MutexGuard, Ordering, Padded, Thread, available_threads,
     lock, spin_loop, thread, wait_while,
@@ -537,8 +537,7 @@ impl<T: Send> Office<T> {
 
     #[cold]
     fn tell_panic(&self, panic: Box<dyn Any + Send>) {
-        // A hook that panics itself is not given its own panic: there would be no end to it.
-        let _ = catch(|| (self.panic_hook)(panic));
+        tell_hook(&self.panic_hook, panic);
     }
 
     /// W1 and W2.

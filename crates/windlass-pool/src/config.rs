@@ -50,7 +50,7 @@ pub struct PoolConfig {
     /// are left free. Default: empty.
     pub pinned_to: Vec<usize>,
     /// Runs everything on the threads that wait, one task at a time, in an order that follows from this seed: for tests
-    /// that must repeat. No threads are started; a task nobody waits for runs in `wait_idle`, or when the pool goes.
+    /// that must repeat. Inside `isolate` other tasks may run all the same. No threads are started; a task nobody waits for runs in `wait_idle`, or when the pool goes.
     /// Default: none.
     pub deterministic_seed: Option<u64>,
     /// Is told of the panic of a task that nobody waits for. Default: writes its message to standard error.

@@ -13,7 +13,7 @@ use std::mem::ManuallyDrop;
 
 use crate::forks::{ForkHead, ForkState};
 use crate::lane::{Lane, with_lane};
-use crate::panic::{Outcome, catch, unwrap};
+use crate::panic::{Outcome, catch, forget, unwrap};
 use crate::shared::{SharedRef, flag};
 use crate::worker::Help;
 
@@ -153,7 +153,7 @@ impl<B, R> Drop for Unwinding<'_, B, R> {
         }
         let body = self.fork.body.get();
         // The panic of `a` wins: neither a panic of `b` nor one of its destructor is told.
-        let _ = catch(|| {
+        let outcome = catch(|| {
             if is_mine {
                 // SAFETY: never begun.
                 unsafe { ManuallyDrop::drop(&mut (*body).closure) }
@@ -162,6 +162,7 @@ impl<B, R> Drop for Unwinding<'_, B, R> {
                 unsafe { ManuallyDrop::drop(&mut (*body).outcome) }
             }
         });
+        outcome.err().into_iter().for_each(forget);
     }
 }
 

@@ -333,8 +333,8 @@ struct GoBack(*const Lane);
 
 impl GoBack {
     fn to(before: *const Lane) -> GoBack {
-        // SAFETY: a current lane lives; one that is in the middle of something is pinned, and not given back meanwhile.
-        let is_under_way = unsafe { before.as_ref() }.is_some_and(|lane| lane.calls.get() > 0);
+        // SAFETY: a current lane lives; one that is pinned is not given back meanwhile.
+        let is_under_way = unsafe { before.as_ref() }.is_some_and(|lane| lane.pins.get() > 0);
         GoBack(if is_under_way { before } else { ptr::null() })
     }
 }

@@ -50,6 +50,23 @@
 //!     pool.spawn(|| number + 1)
 //! };
 //! ```
+//! What the closures of a graph borrow must live until the graph, and its plan, have gone, for they may look at it when
+//! they are dropped:
+//! ```compile_fail
+//! use windlass_pool::Graph;
+//!
+//! struct Peek<'a>(&'a String);
+//! impl Drop for Peek<'_> {
+//!     fn drop(&mut self) {
+//!         assert!(!self.0.is_empty());
+//!     }
+//! }
+//! let mut graph;
+//! let data = String::from("gone before the graph");
+//! let peek = Peek(&data);
+//! graph = Graph::new();
+//! graph.add(move || assert!(!peek.0.is_empty()));
+//! ```
 //! A task that is not `Send` stays where it is:
 //! ```compile_fail
 //! let pool = windlass_pool::Pool::new().unwrap();

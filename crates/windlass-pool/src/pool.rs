@@ -10,7 +10,7 @@ use crate::error::PoolError;
 use crate::lane::{self, Lane, with_lane};
 use crate::loops::{self, Parts};
 use crate::metrics::WorkerMetrics;
-use crate::panic::{catch, unwrap};
+use crate::panic::{catch, tell_hook, unwrap};
 use crate::scope::{self, Batch, Scope};
 use crate::shared::{Shared, SharedRef, flag};
 use crate::sync::{Arc, Instant, JoinHandle, Mutex, lock, thread};
@@ -360,7 +360,7 @@ impl Pool {
             let floor = lane.floor.replace(lane.desk().ring.tail());
             let was_isolated = lane.is_isolated.replace(true);
             let outcome = catch(f);
-            lane.floor.set(floor);
+            lane.restore_floor(floor);
             lane.is_isolated.set(was_isolated);
             unwrap(outcome)
         })
@@ -517,7 +517,7 @@ fn live(shared: &SharedRef, number: usize) {
 
 fn tell(config: &PoolConfig, outcome: crate::panic::Outcome<()>) {
     if let Err(panic) = outcome {
-        let _ = catch(|| (config.panic_hook)(panic));
+        tell_hook(&config.panic_hook, panic);
     }
 }
 

@@ -270,7 +270,8 @@ impl Ring {
     fn pop_last_if(&self, last: u64, task: usize) -> bool {
         let cell = Self::cell(self.cells(Ordering::Relaxed), last);
         if Self::take_own(cell) == task {
-            self.owner.tail.store(last, Ordering::Relaxed);
+            // ORDER: Release; as in `pop`.
+            self.owner.tail.store(last, Ordering::Release);
             return true;
         }
         Self::give_back_mark(cell);

@@ -12,7 +12,7 @@ use std::marker::PhantomData;
 use std::ptr;
 
 use crate::lane::{Lane, with_lane};
-use crate::panic::{catch, unwrap};
+use crate::panic::{catch, keep_first, unwrap};
 use crate::shared::SharedRef;
 use crate::slot::{Slot, SlotRef};
 use crate::sync::{Arc, AtomicBool, Mutex, Ordering, lock};
@@ -118,7 +118,7 @@ impl<'scope> Scope<'scope> {
                 return;
             }
             if let Err(panic) = catch(|| f(&scope)) {
-                lock(&scope.core().panic).get_or_insert(panic);
+                keep_first(&scope.core().panic, panic);
             }
         }
     }

@@ -166,6 +166,11 @@ impl Sleep {
         false
     }
 
+    /// Whether nobody has woken the worker since it announced itself.
+    pub(crate) fn is_listed(&self, worker: u32) -> bool {
+        lock(&self.sleepers).contains(&worker)
+    }
+
     /// P3: whom to unpark, if nobody searches. It counts as a searcher from now on, so that nobody else is woken for
     /// the same work.
     #[must_use]

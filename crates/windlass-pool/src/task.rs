@@ -313,18 +313,26 @@ impl Lane {
     }
 
     fn run_one_own(&self) -> bool {
+        let ring = &self.desk().ring;
         let slot = match &self.shared.deterministic {
             Some(queue) => queue.pop(),
-            None => self.desk().ring.pop().map(SlotRef::from_entry),
+            // Inside `isolate` what was spawned outside stays where it is.
+            None if self.is_isolated.get() && ring.tail() == self.floor.get() => None,
+            None => ring.pop().map(SlotRef::from_entry),
         };
+        self.restore_floor(self.floor.get());
         slot.map(|slot| self.run_entry(slot)).is_some()
     }
 
     /// Runs a task here if it has not begun; otherwise waits until it has ended. The caller has its handle, and lends it
     /// to nobody meanwhile.
     fn run_or_wait(&self, slot: &Slot, help: Help) {
-        let may_run = help == Help::Usual || self.is_in_task();
-        if may_run && self.shared.deterministic.is_none() && self.run_own(slot) {
+        // In a pool with a seed the order is drawn, but for a wait that runs nothing else: it would never end.
+        let may_run = match self.shared.deterministic {
+            None => help == Help::Usual || self.is_in_task(),
+            Some(_) => help == Help::Nothing,
+        };
+        if may_run && self.run_own(slot) {
             return;
         }
         #[cfg(debug_assertions)]
@@ -532,6 +540,13 @@ impl<T> Task<T> {
                 slot.state.add_waiter()
             }
         });
+        if shared.deterministic.is_some() {
+            // Nobody else will run it.
+            with_lane(
+                shared,
+                |lane| while !slot.state.is_done() && Instant::now() < deadline && lane.run_one_left() {},
+            );
+        }
         // The waiter of an earlier call may be another desk: then this thread looks by itself from time to time.
         while is_registered && !slot.state.is_done() {
             let left = deadline.saturating_duration_since(Instant::now());

@@ -103,22 +103,11 @@ struct Rest {
     offered: u64,
     /// So many rests are to be proper sleeps: somebody who runs nothing himself has waited.
     sleeps: u32,
-    /// Nothing was offered since it looked a last time.
-    has_looked_last: bool,
 }
 
 impl Rest {
     fn new(offered: u64) -> Rest {
-        Rest {
-            since: Instant::now(),
-            steals: 0,
-            stolen: 0,
-            has_stolen: false,
-            nap: Duration::ZERO,
-            offered,
-            sleeps: 0,
-            has_looked_last: false,
-        }
+        Rest { since: Instant::now(), steals: 0, stolen: 0, has_stolen: false, nap: Duration::ZERO, offered, sleeps: 0 }
     }
 
     /// A new judgement begins.
@@ -348,15 +337,13 @@ impl Lane {
         let offered = self.shared.offered_count();
         let was_offered = std::mem::replace(&mut rest.offered, offered) != offered;
         let stolen = self.desk().counters.stolen.get();
-        rest.has_looked_last &= !was_offered;
         if was_offered && rest.sleeps == 0 && !rest.was_worth(WAKE_WORTH, Instant::now(), stolen) {
             self.nap(rest);
         } else {
             rest.nap = Duration::ZERO;
             rest.sleeps = rest.sleeps.saturating_sub(1);
             let _resting = self.shared.begin_rest();
-            let timeout = (!std::mem::replace(&mut rest.has_looked_last, true)).then_some(LAST_LOOK);
-            self.sleep_unless(|| self.shared.has_work() || self.shared.is_stopping(), timeout);
+            self.sleep_unless(|| self.shared.has_work() || self.shared.is_stopping(), None);
         }
         rest.begin(Instant::now(), stolen);
     }
@@ -395,19 +382,24 @@ impl Lane {
         self.shared.injector.len() > 0 || (0..self.shared.desk_count()).any(is_still)
     }
 
-    /// Announce, pass the bells, look again, park (`sleep.rs`, S1 to S4).
+    /// Announce, pass the bells, look again, park (`sleep.rs`, S1 to S4): for at most `timeout`, or, without one, until
+    /// somebody wakes it, with a last look after a while.
     fn sleep_unless(&self, is_wanted: impl Fn() -> bool, timeout: Option<Duration>) {
         let sleep = &self.shared.sleep;
         sleep.announce(self.index);
         self.shared.pass_bells();
-        // The control of the schedules (`shuttle_tests`) looks no more, neither now nor after the timeout.
-        let timeout = timeout.filter(|_| cfg!(not(windlass_weaken = "look")));
+        // The control of the schedules (`shuttle_tests`) looks no more, neither now nor later.
         if cfg!(windlass_weaken = "look") || !is_wanted() {
             if self.shared.flags() & (flag::WATCHED | flag::WATCHED_FOR_QUIET) != 0 {
                 self.shared.tell_watchers();
             }
             self.desk().counters.parked.add(1);
-            timeout.map_or_else(thread::park, park_timeout);
+            park_timeout(timeout.unwrap_or(LAST_LOOK));
+            // The last look, still announced: what was pushed without a bell has long arrived.
+            let looks_no_more = cfg!(windlass_weaken = "look");
+            if timeout.is_none() && sleep.is_listed(self.index) && (looks_no_more || !is_wanted()) {
+                thread::park();
+            }
         }
         if sleep.give_up(self.index) {
             // Whoever woke it has counted it as a searcher.
@@ -483,7 +475,7 @@ impl Lane {
         let floor = self.floor.replace(self.desk().ring.tail());
         // SAFETY: it came out of a queue.
         unsafe { Segment::run(segment, self) };
-        self.floor.set(floor);
+        self.restore_floor(floor);
         self.leave_call();
         if self.shared.flags() & flag::WATCHED != 0 {
             self.shared.tell_watchers();
@@ -569,7 +561,7 @@ impl Lane {
 
     #[inline]
     fn leave_task(&self, floor: u64) {
-        self.floor.set(floor);
+        self.restore_floor(floor);
         self.leave_call();
         self.desk().counters.run.add(1);
         if self.shared.flags() & flag::WATCHED != 0 {
@@ -596,8 +588,11 @@ impl Lane {
     fn see_to(&self, slot: &Slot, ending: Ending) {
         match ending.finish {
             Finish::Handed => {
-                if ending.has_waker {
-                    self.shared.wakers.wake(ending.id);
+                if ending.has_waker
+                    && let Err(panic) = crate::panic::catch(|| self.shared.wakers.wake(ending.id))
+                {
+                    // Nobody who waits may be unwound through: the hook is told instead.
+                    self.tell_panic(panic);
                 }
                 if let Some(desk) = ending.waiter {
                     self.shared.desk(desk).unpark();
@@ -629,8 +624,7 @@ impl Lane {
         if panic.is::<crate::cancel::Cancelled>() {
             return;
         }
-        // A hook that panics itself is not given its own panic: there would be no end to it.
-        let _ = crate::panic::catch(|| (self.shared.config.panic_hook)(panic));
+        crate::panic::tell_hook(&self.shared.config.panic_hook, panic);
     }
 
     // Pushing.
@@ -755,6 +749,22 @@ impl Lane {
     /// Runs other work, or sleeps, until the predicate holds. What it asks may be changed by anybody, so nobody can
     /// promise to wake this thread: it is unparked when a task has ended, and looks by itself more and more seldom.
     pub(crate) fn wait_until(&self, predicate: &impl Fn() -> bool) {
+        let panic = std::cell::RefCell::new(None);
+        // A panic of the predicate ends the wait, and goes on when all that belongs to the wait has been tidied up.
+        let predicate = || match crate::panic::catch(predicate) {
+            Ok(is_true) => is_true,
+            Err(caught) => {
+                panic.borrow_mut().get_or_insert(caught);
+                true
+            }
+        };
+        self.run_until(&predicate);
+        if let Some(panic) = panic.take() {
+            std::panic::resume_unwind(panic);
+        }
+    }
+
+    fn run_until(&self, predicate: &impl Fn() -> bool) {
         if predicate() {
             return;
         }
@@ -802,11 +812,15 @@ impl Lane {
     /// Runs one task of those left in a pool without threads. `false` if there is none.
     pub(crate) fn run_one_left(&self) -> bool {
         if let Some(queue) = &self.shared.deterministic {
-            return queue.pop().map(|slot| self.run_entry(slot)).is_some();
+            return self.run_drawn(queue);
         }
         let low = || self.shared.injector.pop(Priority::Low).map(Work::Task);
+        // Before anything is taken out of a queue: as in `help`.
+        let was_at_work = self.set_at_work(true);
         let found = self.find_near().or_else(|| self.steal()).or_else(low);
-        found.map(|work| self.run(work)).is_some()
+        let has_run = found.map(|work| self.run(work)).is_some();
+        self.set_at_work(was_at_work);
+        has_run
     }
 
     fn park_while_waiting(&self, help: Help, is_done: &impl Fn() -> bool) {
@@ -837,6 +851,7 @@ impl Lane {
         if !is_done() {
             let was_at_work = self.set_at_work(true);
             if let Some(work) = self.find_near().or_else(|| self.steal()) {
+                self.restore_floor(self.floor.get());
                 self.help_depth.set(self.help_depth.get() + 1);
                 self.run(work);
                 self.help_depth.set(self.help_depth.get() - 1);
@@ -884,11 +899,11 @@ impl Lane {
 
     /// Runs a piece of work inside a wait, or so many of the descendants, if there is anything that may be run.
     fn help(&self, help: Help, count: usize) -> bool {
+        if let Some(queue) = &self.shared.deterministic {
+            return self.run_drawn(queue);
+        }
         if help == Help::Nothing {
             return false;
-        }
-        if let Some(queue) = &self.shared.deterministic {
-            return queue.pop().map(|slot| self.run_entry(slot)).is_some();
         }
         // Before anything is taken out of a queue: `wait_idle` sees it in the queue, or sees this.
         let was_at_work = self.set_at_work(true);
@@ -908,6 +923,22 @@ impl Lane {
         before
     }
 
+    /// Runs a task of a pool with a seed: whatever the wait, for nobody else will.
+    fn run_drawn(&self, queue: &crate::deterministic::Queue) -> bool {
+        let was_at_work = self.set_at_work(true);
+        let has_run = queue.pop().map(|slot| self.run_entry(slot)).is_some();
+        self.set_at_work(was_at_work);
+        has_run
+    }
+
+    /// The floor of an outer task again; not above the tail, which may have been lowered meanwhile: what is pushed next
+    /// would not be taken for a descendant.
+    pub(crate) fn restore_floor(&self, floor: u64) {
+        let tail = self.desk().ring.tail();
+        let is_above = (tail.wrapping_sub(floor) as i64) < 0;
+        self.floor.set(if is_above { tail } else { floor });
+    }
+
     fn run_descendants(&self, count: usize) -> bool {
         let ring = &self.desk().ring;
         for done in 0..count {
@@ -915,6 +946,8 @@ impl Lane {
             let Some(entry) = has_some.then(|| ring.pop()).flatten() else {
                 return done > 0;
             };
+            // It may block: nobody is to count on this thread's looking.
+            self.found();
             self.run_entry(SlotRef::from_entry(entry));
         }
         true
@@ -934,6 +967,7 @@ impl Lane {
             return false;
         };
         self.found();
+        self.restore_floor(self.floor.get());
         self.help_depth.set(self.help_depth.get() + 1);
         self.run(work);
         self.help_depth.set(self.help_depth.get() - 1);

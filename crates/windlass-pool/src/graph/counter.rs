@@ -43,6 +43,17 @@ impl Counter {
         self.incoming <= 1 || self.pending.fetch_sub(1, RELEASE_ORDER) & !MARKS == 1
     }
 
+    /// In a plan with conditions, where a loop may end a predecessor more than once: one predecessor less. Answers whether
+    /// it was the last; nothing if there was none left.
+    pub(crate) fn release_once(&self, is_skipped: bool) -> Option<bool> {
+        let mark = if is_skipped { SKIP } else { 0 };
+        // Below zero it would take away the marks.
+        let count = |pending: u32| (pending & !MARKS != 0).then(|| (pending - 1) | mark);
+        // ORDER: AcqRel; as `release`.
+        let before = self.pending.fetch_update(RELEASE_ORDER, Ordering::Acquire, count);
+        before.ok().map(|before| before & !MARKS == 1)
+    }
+
     /// Sets it as before the first run.
     pub(crate) fn reset(&self) {
         // ORDER: Relaxed; nobody runs the plan.

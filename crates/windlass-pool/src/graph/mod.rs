@@ -247,6 +247,12 @@ impl fmt::Debug for Graph<'_> {
     }
 }
 
+/// The closures, whose types are forgotten, may look at what they borrow when they are dropped: with this the compiler
+/// knows.
+impl Drop for Graph<'_> {
+    fn drop(&mut self) {}
+}
+
 impl Default for Graph<'_> {
     fn default() -> Self {
         Graph::new()

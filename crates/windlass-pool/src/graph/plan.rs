@@ -30,7 +30,7 @@ use super::seal::Layout;
 use super::{Graph, Node, NodeId, dot};
 use crate::error::TaskError;
 use crate::lane::{self, Lane, with_lane};
-use crate::panic::{Outcome, catch, unwrap};
+use crate::panic::{Outcome, catch, forget, keep_first, unwrap};
 use crate::pool::Pool;
 use crate::shared::flag;
 use crate::slot::{Slot, SlotRef};
@@ -150,6 +150,11 @@ impl Clone for Plan<'_> {
     fn clone(&self) -> Self {
         Plan { core: Arc::clone(&self.core), of: PhantomData }
     }
+}
+
+/// As for `Graph`: the closures may look at what they borrow when they are dropped.
+impl Drop for Plan<'_> {
+    fn drop(&mut self) {}
 }
 
 impl fmt::Debug for Plan<'_> {
@@ -366,16 +371,18 @@ impl Plan<'static> {
         let claim = Claim::new(&self.core)?;
         self.core.begin_run();
         let number = self.core.run_number();
+        // Until there is one: whatever is dropped before, for want of slots, counts nothing.
+        self.core.set_parent(std::ptr::null());
         // The run is a parent task: its children are what is counted in `open_count`. Another task, which continues with
         // it, has the outcome.
         let begin = Beginning { core: Arc::clone(&self.core), has_begun: false };
         let parent = pool.prepare(move || begin.begin());
         let ending = Ending { core: Arc::clone(&self.core) };
-        let end = pool.prepare(move || ending.end());
-        self.core.set_parent(parent.open_for_children(self.core.open_count()));
-        end.follow(&parent);
-        // The ending gives the plan back, however it goes.
+        // From now on the ending gives the plan back, however it goes.
         std::mem::forget(claim);
+        let end = pool.prepare(move || ending.end());
+        end.follow(&parent);
+        self.core.set_parent(parent.open_for_children(self.core.open_count()));
         let task = end.schedule();
         parent.schedule_detached();
         Ok(Run { task, core: Arc::clone(&self.core), number })
@@ -390,18 +397,25 @@ struct Beginning {
 
 impl Beginning {
     fn begin(mut self) {
-        self.has_begun = true;
-        lane::with_current(|lane| self.core.start(lane.expect("tasks run on lanes")));
+        lane::with_current(|lane| {
+            // There is none only where a thread ends and runs what it leaves behind: the run is cancelled then.
+            if let Some(lane) = lane {
+                self.has_begun = true;
+                self.core.start(lane);
+            }
+        });
     }
 }
 
 impl Drop for Beginning {
     /// It was cancelled: what was counted as open will never come.
     fn drop(&mut self) {
-        if !self.has_begun {
-            self.core.cancel_run(None);
-            // SAFETY: the parent is the slot of this very task, which has not ended.
-            let parent = unsafe { &*self.core.parent() };
+        if self.has_begun {
+            return;
+        }
+        self.core.cancel_run(None);
+        // SAFETY: the parent, if there is one, is the slot of this very task, which has not ended.
+        if let Some(parent) = unsafe { self.core.parent().as_ref() } {
             // ORDER: AcqRel; as every count of an end. The task itself is still open.
             parent.open.fetch_sub(self.core.open_count(), Ordering::AcqRel);
         }
@@ -536,6 +550,9 @@ impl Core {
         }
         if before & state::ODD != 0 {
             self.skipped.store(0, Ordering::Relaxed);
+            // Of a run whose ending was cancelled.
+            let panic = lock(&self.panic).take();
+            panic.into_iter().for_each(forget);
         }
         if self.has_conditions {
             self.segments.iter().for_each(|segment| segment.counter.reset());
@@ -698,7 +715,11 @@ impl Core {
         }
         let mut next = None;
         for target in targets {
-            if target.counter.release(choice.is_none()) {
+            let Some(is_ready) = target.counter.release_once(choice.is_none()) else {
+                self.note_panic(Box::new("a loop ended the predecessor of a node again before that node had begun"));
+                continue;
+            };
+            if is_ready {
                 match next {
                     None => next = Some(target),
                     Some(_) => {
@@ -803,7 +824,7 @@ impl Core {
 
     #[cold]
     fn note_panic(&self, panic: Box<dyn Any + Send>) {
-        lock(&self.panic).get_or_insert(panic);
+        keep_first(&self.panic, panic);
         // ORDER: Relaxed; published by what hands the next segment on.
         self.state.fetch_or(state::PANICKED, Ordering::Relaxed);
     }
