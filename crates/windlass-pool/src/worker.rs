@@ -401,7 +401,10 @@ impl Lane {
         sleep.announce(self.index);
         self.shared.pass_bells();
         if !is_wanted() {
-            if self.shared.flags() & (flag::WATCHED | flag::WATCHED_FOR_QUIET) != 0 {
+            // Only one who rests tells: one who waits may be a watcher itself, and would wake itself, or another one who waits,
+            // and be woken by it, without end.
+            let is_watched = self.shared.flags() & (flag::WATCHED | flag::WATCHED_FOR_QUIET) != 0;
+            if is_watched && self.calls.get() == 0 {
                 self.shared.tell_watchers();
             }
             self.desk().counters.parked.add(1);
