@@ -38,8 +38,8 @@ thread_pool_t *thread_pool_create(int thread_count);
 /* Has the pool run function(arg) once, on any of its threads, in any order.
  *
  * Answers 1 if it will be run; 0 if pool or function is NULL, or the pool is being destroyed or was. A task may submit
- * further tasks. When 65,536 tasks are queued already, a queued one is run on this thread first.
- * Cost: some 20 ns inside a task, 30 ns elsewhere; allocates nothing once the pool has grown. */
+ * further tasks. Nothing is run here: it may be called with a lock held. Up to 2^28 tasks may be queued, of some 140
+ * bytes each; the memory is used again, and freed with the pool. Allocates nothing once the pool has grown. */
 int thread_pool_submit(thread_pool_t *pool, void *(*function)(void *), void *arg);
 
 /* Stops accepting tasks, runs every task that was submitted, ends the threads, frees the pool.

@@ -14,7 +14,8 @@ pub extern "C" fn thread_pool_create(thread_count: c_int) -> Opaque {
         // C-5: neither cut off nor taken for something else.
         let threads = c_uint::try_from(thread_count).ok().filter(|count| *count > 0);
         let threads = threads.ok_or_else(|| invalid(format!("thread_count = {thread_count}: must be 1 or more")))?;
-        pool = pools::create(&PoolConfig { threads, ..PoolConfig::default() }, None)?;
+        // As many as memory has room for: to submit runs nothing itself, so it may be done with a lock held.
+        pool = pools::create(&PoolConfig { threads, task_count_max: 1 << 28, ..PoolConfig::default() }, None)?;
         Ok(())
     });
     pool

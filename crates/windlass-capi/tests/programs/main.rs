@@ -3,3 +3,4 @@
 mod abi;
 mod c;
 mod compile;
+mod cpp;
