@@ -1,6 +1,9 @@
 //! The C tests: compiled as C11 by the system's compiler, linked to both libraries, and run.
 
-use crate::compile::{Link, answers, compile_and_run, skip};
+use std::os::unix::process::ExitStatusExt;
+use std::process::Command;
+
+use crate::compile::{Link, answers, compile, compile_and_run, run, skip};
 
 #[test]
 fn pool_h_keeps_its_promises_in_the_static_library() {
@@ -28,4 +31,35 @@ fn clang_says_the_same() {
         return skip("clang is not installed");
     }
     compile_and_run("clang", "tests/c/whole.c", Link::Shared, &[]);
+}
+
+#[test]
+fn ca08_exit_during_work_does_not_hang() {
+    let program = compile("cc", "tests/c/exit.c", Link::Shared, &[]);
+    for _ in 0..10 {
+        run(Command::new("timeout").arg("20").arg(&program));
+        run(Command::new("timeout").arg("20").arg(&program).arg("inside"));
+    }
+}
+
+#[test]
+fn ca14_a_closed_library_stays_for_its_threads() {
+    let program = compile("cc", "tests/c/load.c", Link::Shared, &[]);
+    let library = program.with_file_name("libwindlass.so.0");
+    run(Command::new("timeout").arg("60").arg(program).arg(library));
+}
+
+/// CA-07, CA-08: a callback that leaves its frame in another way than by returning ends the process, at once.
+#[test]
+fn ca07_ca08_a_callback_that_throws_or_ends_its_thread_ends_the_process() {
+    let program = compile("g++", "tests/c/misuse.cpp", Link::Shared, &[]);
+    for how in ["throw", "pthread_exit"] {
+        let output = Command::new("timeout").arg("20").arg(&program).arg(how).output().expect("timeout is there");
+        assert_eq!(
+            output.status.signal().or(output.status.code().map(|code| code - 128)),
+            Some(6),
+            "{how}: {output:?}"
+        );
+        assert!(!output.stderr.is_empty(), "{how} was not told");
+    }
 }

@@ -4,3 +4,4 @@ mod abi;
 mod c;
 mod compile;
 mod cpp;
+mod examples;
