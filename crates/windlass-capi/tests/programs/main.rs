@@ -5,3 +5,4 @@ mod c;
 mod compile;
 mod cpp;
 mod examples;
+mod packages;
