@@ -85,7 +85,8 @@ pub(crate) fn is_inside(handle: u64) -> bool {
             }
             frame = this.below;
         }
-        here.worker_of.get() == handle
+        // Zero is no pool.
+        handle != 0 && here.worker_of.get() == handle
     })
 }
 

@@ -23,6 +23,7 @@ int main(void) {
         return 1;
     }
     windlass_spawn(pool, greet, "world", NULL, NULL);
+    windlass_wait_idle(pool);
     windlass_spawn(pool, square, &number, NULL, &task);
     windlass_task_wait(task, &result);
     printf("%ld\n", *(long *)result);

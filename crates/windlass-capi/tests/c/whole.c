@@ -80,6 +80,59 @@ static void ca11_counts_and_names_that_cannot_be_are_refused_by_name(void) {
     CHECK_IS(windlass_burst_destroy(burst), WINDLASS_OK);
 }
 
+static void loop_body(void *user, size_t first, size_t last) { (void)user, (void)first, (void)last; }
+static int always(void *user) { return user == NULL; }
+static size_t choose(void *arg) { return arg == NULL; }
+static void take_item(void *user, void *item) { (void)user, (void)item; }
+
+static void ca01_null_is_refused_by_every_function(void) {
+    windlass_task *task;
+    windlass_group *made_group, *no_group;
+    windlass_graph *graph;
+    windlass_burst *made_burst;
+    void *storage;
+    CHECK_IS(windlass_graph_create(&graph), WINDLASS_OK);
+    CHECK_IS(windlass_burst_create(NULL, &made_burst), WINDLASS_OK);
+    CHECK_IS(windlass_group_create(pool, &made_group), WINDLASS_OK);
+    int answers[] = {
+        windlass_pool_create(NULL, NULL), windlass_pool_destroy(NULL), windlass_pool_shutdown(NULL, 0, 0, NULL),
+        windlass_pool_thread_count(pool, NULL), windlass_pool_thread_count(NULL, NULL),
+        windlass_pool_counters(pool, 0, NULL), windlass_pool_counters(NULL, 0, NULL), windlass_wait_idle(NULL),
+        windlass_wait_until(NULL, always, NULL), windlass_wait_until(pool, NULL, NULL),
+        windlass_spawn(NULL, add_one, NULL, NULL, &task), windlass_spawn(pool, NULL, NULL, NULL, &task),
+        windlass_spawn_bytes(NULL, NULL, 0, count_up), windlass_spawn_bytes(pool, NULL, 8, count_up),
+        windlass_spawn_bytes(pool, NULL, 0, NULL), windlass_reserve(NULL, &storage, &task),
+        windlass_reserve(pool, NULL, &task), windlass_reserve(pool, &storage, NULL),
+        windlass_launch(NULL, count_up, NULL), windlass_prepare(NULL, add_one, NULL, NULL, &task),
+        windlass_prepare(pool, NULL, NULL, NULL, &task), windlass_prepare(pool, add_one, NULL, NULL, NULL),
+        windlass_task_continue_with(NULL, NULL), windlass_task_finish_with(NULL, NULL), windlass_task_schedule(NULL),
+        windlass_task_wait(NULL, NULL), windlass_task_wait_timeout(NULL, 1, NULL), windlass_task_cancel(NULL),
+        windlass_task_release(NULL), windlass_join(NULL, count_up, NULL, count_up, NULL),
+        windlass_join(pool, NULL, NULL, count_up, NULL), windlass_for(NULL, 0, 1, 0, loop_body, NULL),
+        windlass_for(pool, 0, 1, 0, NULL, NULL), windlass_group_create(NULL, &no_group),
+        windlass_group_create(pool, NULL), windlass_group_spawn(NULL, count_up, NULL),
+        windlass_group_wait(NULL), windlass_group_cancel(NULL), windlass_group_destroy(NULL),
+        windlass_graph_create(NULL), windlass_graph_add(NULL, count_up, NULL, NULL),
+        windlass_graph_add_condition(NULL, choose, NULL, NULL), windlass_graph_add_condition(graph, NULL, NULL, NULL),
+        windlass_graph_precede(NULL, 0, 0), windlass_graph_name(NULL, 0, "x"), windlass_graph_name(graph, 0, NULL),
+        windlass_graph_seal(NULL), windlass_graph_run(NULL, pool, 1, NULL), windlass_graph_cancel(NULL, 0),
+        windlass_graph_cancel_run(NULL), windlass_graph_reset(NULL), windlass_graph_destroy(NULL),
+        windlass_burst_create(NULL, NULL), windlass_burst_add_worker(NULL, take_item, NULL, NULL, NULL),
+        windlass_burst_add_worker(made_burst, NULL, NULL, NULL, NULL), windlass_burst_send(NULL, NULL),
+        windlass_burst_send_all(made_burst, NULL, 1), windlass_burst_send_all(NULL, NULL, 0),
+        windlass_burst_offer(NULL, NULL), windlass_burst_dispatch_to(NULL, 0, NULL), windlass_burst_wait_idle(NULL),
+        windlass_burst_destroy(NULL),
+    };
+    for (size_t i = 0; i < sizeof answers / sizeof *answers; i++) CHECK_IS(answers[i], WINDLASS_INVALID);
+    CHECK_IS(windlass_task_is_done(NULL), -1);
+    /* A handle of another kind is no better. */
+    CHECK_IS(windlass_task_wait((windlass_task *)pool, NULL), WINDLASS_INVALID);
+    CHECK_IS(windlass_pool_destroy((windlass_pool *)graph), WINDLASS_INVALID);
+    CHECK_IS(windlass_group_destroy(made_group), WINDLASS_OK);
+    CHECK_IS(windlass_graph_destroy(graph), WINDLASS_OK);
+    CHECK_IS(windlass_burst_destroy(made_burst), WINDLASS_OK);
+}
+
 static void a_task_gives_its_result_to_every_wait_and_then_its_handle_back(void) {
     int item = 7;
     void *result = NULL;
@@ -526,6 +579,7 @@ int main(void) {
     RUN(the_library_is_the_one_of_the_header);
     RUN(ca10_a_config_of_another_version_is_read_as_far_as_it_goes);
     RUN(ca11_counts_and_names_that_cannot_be_are_refused_by_name);
+    RUN(ca01_null_is_refused_by_every_function);
     RUN(a_task_gives_its_result_to_every_wait_and_then_its_handle_back);
     RUN(ca04_a_handle_that_was_given_back_is_stale_also_after_its_place_is_used_again);
     RUN(destructors_are_called_exactly_once);
