@@ -311,10 +311,10 @@ impl Drop for Pin<'_> {
 
 #[cold]
 fn with_other_lane<R>(shared: &SharedRef, f: impl FnOnce(&Lane) -> R) -> R {
-    let before = CURRENT.get();
+    // Before the switch, which gives back lanes of pools that have gone: the current one may be among them.
+    let _back = GoBack::to(CURRENT.get());
     match switch_to(shared) {
         Some(lane) => {
-            let _back = GoBack::to(before);
             // SAFETY: as above; lanes are given back when the thread ends, or when nothing on the stack uses them.
             let lane = unsafe { &*lane };
             let _pin = Pin::on(lane);
