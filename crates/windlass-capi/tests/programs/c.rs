@@ -63,3 +63,15 @@ fn ca07_ca08_a_callback_that_throws_or_ends_its_thread_ends_the_process() {
         assert!(!output.stderr.is_empty(), "{how} was not told");
     }
 }
+
+#[test]
+fn valgrind_finds_nothing() {
+    if !answers("valgrind") {
+        return skip("valgrind is not installed");
+    }
+    let program = compile("cc", "tests/c/whole.c", Link::Shared, &["-O1"]);
+    let mut check = Command::new("timeout");
+    // What is still reachable at the end is kept for threads to come.
+    check.args(["120", "valgrind", "--quiet", "--error-exitcode=9", "--leak-check=full"]);
+    run(check.args(["--errors-for-leak-kinds=definite", "--show-leak-kinds=definite"]).arg(program));
+}
