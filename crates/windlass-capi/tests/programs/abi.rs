@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::process::Command;
 
-use crate::compile::{answers, crate_root, library, run, skip};
+use crate::compile::{answers, crate_root, folder, library, run, skip};
 
 /// The functions a header declares: names at the beginning of a line's declaration, before a bracket.
 fn declared(header: &str) -> BTreeSet<String> {
@@ -42,4 +42,28 @@ fn the_shared_library_says_its_name_to_the_loader_and_stays() {
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
 
     assert!(text.contains("libwindlass.so.0") && text.contains("NODELETE"), "{text}");
+}
+
+/// CA-15: each header by itself, in every version of the languages that it says it is for.
+#[test]
+fn ca15_the_headers_are_good_in_every_version_of_c_and_cpp() {
+    let folder = folder("headers");
+    let both = ["pool.h", "windlass.h"];
+    let languages: [(&str, &str, &[&str], &[&str]); 3] = [
+        ("cc", "c", &["c99", "c11", "c17"], &both),
+        ("g++", "cpp", &["c++11", "c++17", "c++20"], &both),
+        ("g++", "cpp", &["c++20"], &["windlass.hpp"]),
+    ];
+    for (compiler, extension, standards, headers) in languages {
+        for header in headers {
+            let source = folder.join(header).with_extension(extension);
+            std::fs::write(&source, format!("#include \"{header}\"\n")).expect("a file can be written");
+            for standard in standards {
+                let mut command = Command::new(compiler);
+                command.args(["-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsyntax-only"]);
+                command.arg(format!("-std={standard}")).arg("-I").arg(crate_root().join("include"));
+                run(command.arg(&source));
+            }
+        }
+    }
 }
