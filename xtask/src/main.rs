@@ -5,6 +5,7 @@
 
 mod bench;
 mod docs;
+mod install;
 mod instructions;
 mod loom;
 mod sanitize;
@@ -30,6 +31,8 @@ cargo xtask COMMAND
                       ledger that adds up over runs
   instructions [--update]
                       what the pool's operations cost in instructions, against bench/instructions.tsv; needs valgrind
+  install --prefix DIR [--profile NAME]
+                      the headers and libraries of the pool for C and C++
   bench [NAME]        the benchmarks of bench/; without a name it lists them
   bench pool|graph|burst --quick
                       in a minute, whether the benchmarks of the pool, its graphs, its bursts run";
@@ -54,6 +57,7 @@ fn main() -> ExitCode {
         ["sanitize", kind] => sanitize::run(kind),
         ["docs"] => docs::run(false),
         ["docs", "--check"] => docs::run(true),
+        ["install", options @ ..] => install::run(options),
         ["soak", options @ ..] => soak::run(options),
         ["instructions"] => count_instructions(false),
         ["instructions", "--update"] => count_instructions(true),

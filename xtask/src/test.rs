@@ -15,8 +15,10 @@ struct Tool {
     why: &'static str,
 }
 
-const TOOLS: &[Tool] =
-    &[Tool { program: "cc", probe: &["--version"], package: "gcc libc6-dev", why: "SQLite is built from source" }];
+const TOOLS: &[Tool] = &[
+    Tool { program: "cc", probe: &["--version"], package: "gcc libc6-dev", why: "SQLite is built from source" },
+    Tool { program: "g++", probe: &["--version"], package: "g++", why: "the pool's C++ header is tested" },
+];
 
 /// How a step ended.
 enum Ended {

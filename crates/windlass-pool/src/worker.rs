@@ -390,7 +390,10 @@ impl Lane {
         self.shared.pass_bells();
         // The control of the schedules (`shuttle_tests`) looks no more, neither now nor later.
         if cfg!(windlass_weaken = "look") || !is_wanted() {
-            if self.shared.flags() & (flag::WATCHED | flag::WATCHED_FOR_QUIET) != 0 {
+            // Only one who rests tells: one who waits may be a watcher itself, and would wake itself, or another one who
+            // waits, and be woken by it, without end.
+            let is_watched = self.shared.flags() & (flag::WATCHED | flag::WATCHED_FOR_QUIET) != 0;
+            if is_watched && self.calls.get() == 0 {
                 self.shared.tell_watchers();
             }
             self.desk().counters.parked.add(1);

@@ -116,3 +116,40 @@ fn workers_that_wait_for_a_long_task_are_not_scheduled() {
     go.send(()).unwrap();
     outside.join().unwrap();
 }
+
+/// Nanoseconds that all threads whose name begins so have had a processor.
+fn processor_time_of(name: &str) -> u64 {
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap().map(|task| task.unwrap().path());
+    let is_of_pool =
+        |path: &std::path::PathBuf| std::fs::read_to_string(path.join("comm")).is_ok_and(|comm| comm.starts_with(name));
+    let time = |path: std::path::PathBuf| {
+        let text = std::fs::read_to_string(path.join("schedstat")).unwrap_or_default();
+        text.split_whitespace().next().and_then(|first| first.parse().ok()).unwrap_or(0_u64)
+    };
+    tasks.filter(is_of_pool).map(time).sum()
+}
+
+/// SC-4: those who wait for a predicate look now and then. They were told of their own going to sleep, and of each
+/// other's, and so never slept.
+#[test]
+fn threads_that_wait_for_a_predicate_do_not_spin() {
+    let _turn = TURN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let pool = pool_of("asked", 2);
+    let is_over = std::sync::atomic::AtomicBool::new(false);
+    let wait = || pool.wait_until(|| is_over.load(std::sync::atomic::Ordering::Relaxed));
+
+    let used = std::thread::scope(|threads| {
+        for number in 0..2 {
+            let builder = std::thread::Builder::new().name(format!("asker-{number}"));
+            builder.spawn_scoped(threads, wait).unwrap();
+        }
+        std::thread::sleep(SETTLING);
+        let before = processor_time_of("ask");
+        std::thread::sleep(WHILE);
+        let used = processor_time_of("ask") - before;
+        is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+        used
+    });
+
+    assert!(used < WHILE.as_nanos() as u64 / 2, "waiting for {WHILE:?} took {used} ns of the processors");
+}

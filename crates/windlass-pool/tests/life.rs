@@ -328,3 +328,16 @@ fn a_task_that_uses_another_pool_goes_on_in_its_own() {
     task.wait_blocking();
     assert_eq!(inner.spare_thread_count(), 0);
 }
+/// A thread's place in a pool that was dropped elsewhere was looked at after it had been given back, which only a memory
+/// checker notices: valgrind did, in the C tests.
+#[test]
+fn a_pool_that_was_dropped_on_another_thread_is_forgotten_when_the_next_one_is_used() {
+    for _ in 0..100 {
+        let first = Pool::new().unwrap();
+        first.spawn_detached(|| ());
+        std::thread::spawn(move || drop(first)).join().unwrap();
+
+        let second = Pool::new().unwrap();
+        assert_eq!(second.spawn(|| 2).wait(), 2);
+    }
+}

@@ -1,0 +1,521 @@
+//! Tasks: spawned, prepared and tied, waited for, cancelled.
+
+use std::ffi::{c_int, c_void};
+use std::mem::MaybeUninit;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use windlass_pool::{Priority, Task, TaskOptions as RustOptions};
+
+use crate::here;
+use crate::life::{Opaque, lock};
+use crate::pools::{Access, User, check_same, enter, read_sized};
+use crate::record::{Body, Destroy, INLINE_LEN, RecordRef, Run, Stage};
+use crate::status::{Failure, Status, fail, guard, invalid, of_panic};
+
+/// `windlass_task_options`.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+#[expect(missing_docs, reason = "windlass.h says what each means")]
+pub struct TaskOptions {
+    pub size: usize,
+    pub destroy_arg: Option<Destroy>,
+    pub destroy_result: Option<Destroy>,
+    pub priority: c_int,
+    pub reserved: c_int,
+}
+
+fn priority_of(number: c_int) -> Result<Priority, Failure> {
+    match number {
+        0 => Ok(Priority::Normal),
+        1 => Ok(Priority::High),
+        2 => Ok(Priority::Low),
+        _ => Err(invalid(format!("priority = {number}: must be one of windlass_priority"))),
+    }
+}
+
+/// The options, with all that they do not say.
+///
+/// # Safety
+/// As `read_sized`.
+unsafe fn options_of(options: *const TaskOptions) -> Result<(TaskOptions, Priority), Failure> {
+    let usual = TaskOptions { size: 0, destroy_arg: None, destroy_result: None, priority: 0, reserved: 0 };
+    // SAFETY: passed on to the caller.
+    let options = unsafe { read_sized(options, size_of::<usize>()) }?.unwrap_or(usual);
+    Ok((options, priority_of(options.priority)?))
+}
+
+fn function_of<F>(function: Option<F>) -> Result<F, Failure> {
+    function.ok_or_else(|| invalid("the function is NULL"))
+}
+
+// Spawning.
+
+/// Up to so many bytes of a closure that may be moved by copying them.
+#[derive(Clone, Copy)]
+struct Bytes<const WORDS: usize>([MaybeUninit<u64>; WORDS]);
+
+// SAFETY: whoever hands them over says that they may be run on any thread (windlass.h, `windlass_spawn_bytes`).
+unsafe impl<const WORDS: usize> Send for Bytes<WORDS> {}
+
+impl<const WORDS: usize> Bytes<WORDS> {
+    /// # Safety
+    /// So many bytes can be read, no more than fit.
+    unsafe fn read(from: *const c_void, len: usize) -> Bytes<WORDS> {
+        let mut bytes = Bytes([MaybeUninit::uninit(); WORDS]);
+        // SAFETY: passed on to the caller.
+        unsafe { std::ptr::copy_nonoverlapping(from.cast::<u8>(), bytes.0.as_mut_ptr().cast::<u8>(), len) };
+        bytes
+    }
+
+    fn spawn(self, access: &Access, run: Destroy) {
+        let entry = access.entry;
+        access.pool().spawn_detached(move || {
+            if entry.refuses_task() {
+                return;
+            }
+            let mut bytes = self;
+            let place = (&raw mut bytes).cast::<c_void>();
+            // SAFETY: the caller's function, called once with a copy of the caller's bytes, as windlass.h says.
+            unsafe { run(place) };
+        });
+    }
+}
+
+/// See `windlass.h`.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn windlass_spawn_bytes(
+    pool: Opaque,
+    bytes: *const c_void,
+    len: usize,
+    run: Option<Destroy>,
+) -> Status {
+    guard("windlass_spawn_bytes", || {
+        let run = function_of(run)?;
+        if len > INLINE_LEN || (bytes.is_null() && len > 0) {
+            return Err(invalid(format!("len = {len}: must be at most {INLINE_LEN}, of bytes that are there")));
+        }
+        let access = enter(pool)?;
+        if len <= 16 {
+            // SAFETY: passed on to the caller.
+            unsafe { Bytes::<2>::read(bytes, len) }.spawn(&access, run);
+        } else {
+            // SAFETY: as above; they fit.
+            unsafe { Bytes::<{ INLINE_LEN / 8 }>::read(bytes, len) }.spawn(&access, run);
+        }
+        Ok(())
+    })
+}
+
+/// See `windlass.h`.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn windlass_spawn(
+    pool: Opaque,
+    function: Option<Run>,
+    arg: *mut c_void,
+    options: *const TaskOptions,
+    task: *mut Opaque,
+) -> Status {
+    guard("windlass_spawn", || {
+        if !task.is_null() {
+            // SAFETY: the caller's pointer.
+            unsafe { *task = std::ptr::null_mut() };
+        }
+        let function = function_of(function)?;
+        // SAFETY: passed on to the caller.
+        let (options, priority) = unsafe { options_of(options) }?;
+        let access = enter(pool)?;
+        let record = new_record(&access, function, arg, &options, !task.is_null());
+        let job = record.job();
+        record.make_ready();
+        if task.is_null() {
+            if priority == Priority::Normal {
+                access.pool().spawn_detached(move || job.run());
+            } else {
+                prepare(&access, priority, move || job.run()).schedule_detached();
+            }
+            return Ok(());
+        }
+        let spawned = if priority == Priority::Normal {
+            access.pool().spawn(move || job.run())
+        } else {
+            prepare(&access, priority, move || job.run()).schedule()
+        };
+        *lock(&record.stage) = Stage::Scheduled(spawned);
+        // SAFETY: as above.
+        unsafe { *task = record.number as Opaque };
+        Ok(())
+    })
+}
+
+fn new_record(access: &Access, run: Run, arg: *mut c_void, options: &TaskOptions, with_handle: bool) -> RecordRef {
+    let record = RecordRef::new(access.entry, access.number, with_handle);
+    let body = Body::Call { run, arg: User(arg), destroy_arg: options.destroy_arg };
+    // SAFETY: the record is new.
+    unsafe { record.set_body(body, options.destroy_result) };
+    record
+}
+
+fn prepare(access: &Access, priority: Priority, run: impl FnOnce() + Send + 'static) -> windlass_pool::Prepared<()> {
+    let options = RustOptions { priority, ..RustOptions::default() };
+    access.pool().prepare_with(options, run)
+}
+
+/// See `windlass.h`.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn windlass_prepare(
+    pool: Opaque,
+    function: Option<Run>,
+    arg: *mut c_void,
+    options: *const TaskOptions,
+    task: *mut Opaque,
+) -> Status {
+    guard("windlass_prepare", || {
+        if task.is_null() {
+            return Err(invalid("there is no place for the task: NULL"));
+        }
+        // SAFETY: the caller's pointer, checked.
+        unsafe { *task = std::ptr::null_mut() };
+        let function = function_of(function)?;
+        // SAFETY: passed on to the caller.
+        let (options, priority) = unsafe { options_of(options) }?;
+        let access = enter(pool)?;
+        let record = new_record(&access, function, arg, &options, true);
+        let job = record.job();
+        // The pool may have no slot: then the job is dropped unready, and the argument stays the caller's.
+        let prepared = catch_unwind(AssertUnwindSafe(|| prepare(&access, priority, move || job.run())));
+        match prepared {
+            Ok(prepared) => {
+                record.make_ready();
+                *lock(&record.stage) = Stage::Prepared(prepared);
+                // SAFETY: as above.
+                unsafe { *task = record.number as Opaque };
+                Ok(())
+            }
+            Err(panic) => {
+                record.give_handle_back()?;
+                std::panic::resume_unwind(panic)
+            }
+        }
+    })
+}
+
+/// See `windlass.h`.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn windlass_reserve(pool: Opaque, storage: *mut *mut c_void, task: *mut Opaque) -> Status {
+    guard("windlass_reserve", || {
+        if storage.is_null() || task.is_null() {
+            return Err(invalid("there is no place for the storage, or for the task: NULL"));
+        }
+        let access = enter(pool)?;
+        let record = RecordRef::new(access.entry, access.number, true);
+        // SAFETY: the caller's pointers, checked.
+        unsafe { *storage = record.storage() };
+        // SAFETY: as above.
+        unsafe { *task = record.number as Opaque };
+        Ok(())
+    })
+}
+
+/// See `windlass.h`.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn windlass_launch(task: Opaque, run: Option<Destroy>, destroy: Option<Destroy>) -> Status {
+    guard("windlass_launch", || {
+        let run = function_of(run)?;
+        let record = RecordRef::of(task)?;
+        let access = enter(record.pool() as Opaque)?;
+        // The lock, so that of two calls at the same time one comes too late.
+        let stage = lock(&record.stage);
+        if !record.is_reserved() || !record.life.has_handle() {
+            return Err(invalid("the task was not reserved, or was launched before"));
+        }
+        // SAFETY: the record is reserved, and the lock keeps others out.
+        unsafe { record.set_body(Body::Inline { run, destroy }, None) };
+        let job = record.job();
+        record.make_ready();
+        drop(stage);
+        access.pool().spawn_detached(move || job.run());
+        record.give_handle_back()
+    })
+}
+
+// Ties.
+
+/// Locks the stages of two tasks, in one order for all.
+fn with_both<R>(one: &RecordRef, other: &RecordRef, f: impl FnOnce(&mut Stage, &mut Stage) -> R) -> R {
+    if one.number < other.number {
+        let mut first = lock(&one.stage);
+        let mut second = lock(&other.stage);
+        f(&mut first, &mut second)
+    } else {
+        let mut second = lock(&other.stage);
+        let mut first = lock(&one.stage);
+        f(&mut first, &mut second)
+    }
+}
+
+fn pair(one: Opaque, other: Opaque) -> Result<(RecordRef, RecordRef), Failure> {
+    let (one, other) = (RecordRef::of(one)?, RecordRef::of(other)?);
+    if one.number == other.number {
+        return Err(invalid("a task cannot be tied to itself: it would never end"));
+    }
+    check_same(one.pool(), other.pool())?;
+    Ok((one, other))
+}
+
+fn awaited() -> Failure {
+    fail(Status::Busy, "a thread waits for the task just now: tie before waiting")
+}
+
+fn not_prepared() -> Failure {
+    invalid("the task that is tied must be prepared and not scheduled")
+}
+
+/// See `windlass.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn windlass_task_continue_with(before: Opaque, next: Opaque) -> Status {
+    guard("windlass_task_continue_with", || {
+        let (before, next) = pair(before, next)?;
+        let _access = enter(before.pool() as Opaque)?;
+        with_both(&before, &next, |first, second| {
+            let Stage::Prepared(next) = second else { return Err(not_prepared()) };
+            match first {
+                Stage::Prepared(before) => before.continue_with(next),
+                Stage::Scheduled(before) => before.continue_with(next),
+                // It has ended: there is nothing to wait for.
+                Stage::Over => {}
+                Stage::Awaited | Stage::Lost => return Err(awaited()),
+                Stage::Nothing => return Err(invalid("the first task is reserved: only prepared ones can be tied")),
+            }
+            Ok(())
+        })
+    })
+}
+
+/// See `windlass.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn windlass_task_finish_with(child: Opaque, parent: Opaque) -> Status {
+    guard("windlass_task_finish_with", || {
+        let (child, parent) = pair(child, parent)?;
+        let _access = enter(child.pool() as Opaque)?;
+        let ended = || fail(Status::Ended, "the parent has ended: attach its children before they can end it");
+        with_both(&child, &parent, |first, second| {
+            let Stage::Prepared(child) = first else { return Err(not_prepared()) };
+            match second {
+                Stage::Prepared(parent) => child.finish_with(parent).map_err(|_| ended()),
+                Stage::Scheduled(parent) => child.finish_with(parent).map_err(|_| ended()),
+                Stage::Over => Err(ended()),
+                Stage::Awaited | Stage::Lost => Err(awaited()),
+                Stage::Nothing => Err(invalid("the parent is reserved: only prepared ones can be tied")),
+            }
+        })
+    })
+}
+
+/// See `windlass.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn windlass_task_schedule(task: Opaque) -> Status {
+    guard("windlass_task_schedule", || {
+        let record = RecordRef::of(task)?;
+        let _access = enter(record.pool() as Opaque)?;
+        let mut stage = lock(&record.stage);
+        match std::mem::replace(&mut *stage, Stage::Nothing) {
+            Stage::Prepared(prepared) => {
+                *stage = Stage::Scheduled(prepared.schedule());
+                Ok(())
+            }
+            other => {
+                *stage = other;
+                Err(invalid("the task is not prepared, or was scheduled before"))
+            }
+        }
+    })
+}
+
+// Waiting.
+
+/// See `windlass.h`.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn windlass_task_wait(task: Opaque, result: *mut *mut c_void) -> Status {
+    // SAFETY: passed on to the caller.
+    guard("windlass_task_wait", || unsafe { wait(task, None, result) })
+}
+
+/// See `windlass.h`.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn windlass_task_wait_timeout(task: Opaque, timeout_ms: u64, result: *mut *mut c_void) -> Status {
+    let timeout = Some(Duration::from_millis(timeout_ms));
+    // SAFETY: passed on to the caller.
+    guard("windlass_task_wait_timeout", || unsafe { wait(task, timeout, result) })
+}
+
+/// # Safety
+/// `result` is null or can be written.
+unsafe fn wait(task: Opaque, timeout: Option<Duration>, result: *mut *mut c_void) -> Result<(), Failure> {
+    let record = RecordRef::of(task)?;
+    if here::is_inside(record.number) {
+        return Err(fail(Status::Deadlock, "a task waits for itself, which would never end"));
+    }
+    // Keeps the pool; one that has gone has run the task.
+    let access = enter(record.pool() as Opaque).ok();
+    let within = |f: &mut dyn FnMut() -> Result<(), Failure>| match &access {
+        Some(access) => here::within_pool(access.number, f),
+        None => f(),
+    };
+    within(&mut || wait_for_end(&record, access.as_ref(), timeout))?;
+    if record.was_cancelled() {
+        return Err(fail(Status::Cancelled, "the task was cancelled before it began"));
+    }
+    if !result.is_null() {
+        // ORDER: AcqRel; whoever frees the record sees that the result has an owner.
+        record.is_taken.swap(true, Ordering::AcqRel);
+        // SAFETY: passed on to the caller.
+        unsafe { *result = record.result() };
+    }
+    Ok(())
+}
+
+fn wait_for_end(record: &RecordRef, access: Option<&Access>, timeout: Option<Duration>) -> Result<(), Failure> {
+    let task = {
+        let mut stage = lock(&record.stage);
+        match std::mem::replace(&mut *stage, Stage::Awaited) {
+            Stage::Scheduled(task) => task,
+            other @ (Stage::Nothing | Stage::Prepared(_)) => {
+                *stage = other;
+                return Err(invalid("the task was not scheduled: it would never end"));
+            }
+            other @ (Stage::Awaited | Stage::Lost | Stage::Over) => {
+                let is_lost = matches!(other, Stage::Lost);
+                *stage = other;
+                drop(stage);
+                return wait_beside(record, access, timeout, is_lost);
+            }
+        }
+    };
+    let outcome = catch_unwind(AssertUnwindSafe(|| wait_first(task, timeout)));
+    let mut stage = lock(&record.stage);
+    match outcome {
+        Ok(Ok(())) => *stage = Stage::Over,
+        // Somebody gave the handle back meanwhile: the task goes on by itself.
+        Ok(Err(task)) if !record.life.has_handle() => {
+            *stage = Stage::Nothing;
+            drop(stage);
+            drop(task);
+            return Err(timed_out());
+        }
+        Ok(Err(task)) => {
+            *stage = Stage::Scheduled(task);
+            return Err(timed_out());
+        }
+        Err(panic) if panic.is::<windlass_pool::Cancelled>() => *stage = Stage::Over,
+        Err(panic) => {
+            *stage = Stage::Lost;
+            let text = panic.downcast_ref::<&str>().copied();
+            let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+            return Err(of_panic(text.unwrap_or("the wait was broken off")));
+        }
+    }
+    // ORDER: Release; pairs with `wait_beside`.
+    record.is_over.store(true, Ordering::Release);
+    Ok(())
+}
+
+fn wait_first(task: Task<()>, timeout: Option<Duration>) -> Result<(), Task<()>> {
+    match timeout {
+        Some(timeout) => task.wait_timeout(timeout),
+        None => {
+            // A cancelled task has ended, too; the record says how.
+            drop(task.wait_result());
+            Ok(())
+        }
+    }
+}
+
+fn timed_out() -> Failure {
+    fail(Status::Timeout, "the task has not ended by then")
+}
+
+/// Another thread waits already, and has the pool's handle: this one looks.
+fn wait_beside(
+    record: &RecordRef,
+    access: Option<&Access>,
+    timeout: Option<Duration>,
+    is_lost: bool,
+) -> Result<(), Failure> {
+    // ORDER: Acquire; pairs with the store in `wait_for_end`.
+    let is_over = || record.is_over.load(Ordering::Acquire) || (is_lost && record.has_ended());
+    match (timeout, access) {
+        (None, Some(access)) => access.pool().wait_until(is_over),
+        _ => {
+            let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+            while !is_over() {
+                if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                    return Err(timed_out());
+                }
+                std::thread::sleep(Duration::from_micros(500));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// See `windlass.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn windlass_task_is_done(task: Opaque) -> c_int {
+    let mut is_done = false;
+    let status = guard("windlass_task_is_done", || {
+        let record = RecordRef::of(task)?;
+        is_done = match &*lock(&record.stage) {
+            Stage::Nothing | Stage::Prepared(_) | Stage::Awaited => false,
+            Stage::Scheduled(task) => task.is_done(),
+            Stage::Lost => record.has_ended(),
+            Stage::Over => true,
+        };
+        Ok(())
+    });
+    if status == Status::Ok { c_int::from(is_done) } else { -1 }
+}
+
+/// See `windlass.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn windlass_task_cancel(task: Opaque) -> Status {
+    guard("windlass_task_cancel", || {
+        let record = RecordRef::of(task)?;
+        if !record.give_up() {
+            return Err(fail(Status::Ended, "the task has begun, or was cancelled before, or was never ready to run"));
+        }
+        if let Stage::Scheduled(task) = &*lock(&record.stage) {
+            // What waits for it goes on at once.
+            task.cancel();
+        }
+        Ok(())
+    })
+}
+
+/// See `windlass.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn windlass_task_release(task: Opaque) -> Status {
+    guard("windlass_task_release", || RecordRef::of(task)?.give_handle_back())
+}
