@@ -3,7 +3,7 @@
 //! The headers in `include/` are the manual: what each function means is said there and not repeated here. This crate
 //! sees to three things that C cannot. No argument crashes it: handles are numbers that are looked up in tables, never
 //! addresses that are followed (`life.rs`, `object.rs`, `record.rs`, `pools.rs`), so one that was destroyed, or never
-//! existed, is told apart. No panic leaves it: every function is run inside [`status::guard`]. And no call meets a pool
+//! existed, is told apart. No panic leaves it: every function is run inside `status::guard`. And no call meets a pool
 //! that is being taken down: calls pin the pool they use, and the end waits for the pins (`pools.rs`).
 //!
 //! A C callback is called as `extern "C-unwind"`: one that throws ends the process with a message, at the boundary.
