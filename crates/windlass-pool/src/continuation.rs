@@ -62,7 +62,7 @@ use crate::task::{Task, put, take};
 const CLOSED: *mut Slot = ptr::without_provenance_mut(1);
 
 /// What `open` begins with while children are counted beside it.
-const BUILDING: u32 = 1 << 31;
+pub(crate) const BUILDING: u32 = 1 << 31;
 
 /// Adds an edge to a list. `false` if the list is closed.
 pub(crate) fn push_edge(list: &AtomicPtr<Slot>, edge: &Slot) -> bool {

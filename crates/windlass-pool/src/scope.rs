@@ -11,6 +11,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ptr;
 
+use crate::continuation::BUILDING;
 use crate::lane::{Lane, with_lane};
 use crate::panic::{catch, keep_first, unwrap};
 use crate::shared::SharedRef;
@@ -18,8 +19,6 @@ use crate::slot::{Slot, SlotRef};
 use crate::sync::{Arc, AtomicBool, Mutex, Ordering, lock};
 use crate::worker::Help;
 
-/// What the count of a scope begins with, while its owner counts beside it.
-const BUILDING: u32 = 1 << 31;
 /// When the owner's own count has come so far, it is told.
 const OWN_COUNT_MAX: u32 = 1 << 30;
 

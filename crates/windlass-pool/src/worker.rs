@@ -60,8 +60,8 @@ const STILL_TIME: Duration = Duration::from_micros(2);
 /// How long after it went to sleep a worker looks for the last time (`sleep.rs`, pushes without a bell).
 const LAST_LOOK: Duration = Duration::from_millis(2);
 
-/// How long a thread in `wait_idle` sleeps before it looks again by itself.
-const LOOK_AGAIN: Duration = Duration::from_millis(1);
+/// How long a thread sleeps that might not be woken for what it waits for, before it looks by itself.
+pub(crate) const LOOK_AGAIN: Duration = Duration::from_millis(1);
 /// How long a thread that waits too deep to help sleeps before it helps all the same.
 const STALL: Duration = Duration::from_millis(1);
 
@@ -226,6 +226,16 @@ impl Lane {
         found.map(Work::Task)
     }
 
+    /// What is at hand, or with others, or low.
+    fn find_anything(&self) -> Option<Work> {
+        self.find_near().or_else(|| self.find_elsewhere())
+    }
+
+    /// What others have, or what is low: one look.
+    fn find_elsewhere(&self) -> Option<Work> {
+        self.steal().or_else(|| self.shared.injector.pop(Priority::Low).map(Work::Task))
+    }
+
     fn find_from_behind(&self) -> Option<SlotRef> {
         let injector = &self.shared.injector;
         let oldest = || match self.desk().ring.steal() {
@@ -238,7 +248,7 @@ impl Lane {
     /// Looks at the others: once, or for as long as the pool lets workers look, if something is likely to come. That time
     /// is not judged.
     fn search(&self, rest: &mut Rest) -> Option<Work> {
-        self.begin_searching_if(true);
+        self.begin_searching();
         let was_needed = self.shared.sleep.take_was_needed();
         if was_needed {
             rest.sleeps = SLEEPS_WHEN_NEEDED;
@@ -248,7 +258,7 @@ impl Lane {
         let (mut began, mut looked) = (None, None);
         loop {
             for look in 0..LOOKS_PER_READING {
-                let found = self.steal().or_else(|| self.shared.injector.pop(Priority::Low).map(Work::Task));
+                let found = self.find_elsewhere();
                 if found.is_some() {
                     return found;
                 }
@@ -268,8 +278,8 @@ impl Lane {
         }
     }
 
-    fn begin_searching_if(&self, is_wanted: bool) {
-        if is_wanted && !self.is_searching.replace(true) {
+    fn begin_searching(&self) {
+        if !self.is_searching.replace(true) {
             self.shared.sleep.begin_search();
         }
     }
@@ -656,9 +666,14 @@ impl Lane {
             self.push_elsewhere(slot);
             return false;
         }
-        self.desk().ring.push(SlotRef::of(slot).to_entry());
-        self.desk().counters.offered.add(1);
+        self.offer(SlotRef::of(slot));
         true
+    }
+
+    #[inline]
+    fn offer(&self, entry: SlotRef) {
+        self.desk().ring.push(entry.to_entry());
+        self.desk().counters.offered.add(1);
     }
 
     /// Puts a segment where it will be found, by this thread if by nobody else.
@@ -667,8 +682,7 @@ impl Lane {
         if let Some(queue) = &self.shared.deterministic {
             return queue.push(entry);
         }
-        self.desk().ring.push(entry.to_entry());
-        self.desk().counters.offered.add(1);
+        self.offer(entry);
         self.announce_push();
     }
 
@@ -734,7 +748,9 @@ impl Lane {
             }
             self.tell_tally();
             // Those who have forks may show one more.
-            self.begin_searching_if(self.may_take_anything(help));
+            if self.may_take_anything(help) {
+                self.begin_searching();
+            }
             if spin.goes_on() {
                 continue;
             }
@@ -752,17 +768,19 @@ impl Lane {
     /// Runs other work, or sleeps, until the predicate holds. What it asks may be changed by anybody, so nobody can
     /// promise to wake this thread: it is unparked when a task has ended, and looks by itself more and more seldom.
     pub(crate) fn wait_until(&self, predicate: &impl Fn() -> bool) {
-        let panic = std::cell::RefCell::new(None);
-        // A panic of the predicate ends the wait, and goes on when all that belongs to the wait has been tidied up.
-        let predicate = || match crate::panic::catch(predicate) {
-            Ok(is_true) => is_true,
-            Err(caught) => {
-                panic.borrow_mut().get_or_insert(caught);
-                true
-            }
+        // A panic of the predicate ends the wait, and goes on when all that belongs to the wait has been tidied up. It is
+        // not asked again: it might say no.
+        let panic = std::cell::OnceCell::new();
+        let is_over = || {
+            panic.get().is_some()
+                || crate::panic::catch(predicate).unwrap_or_else(|caught| {
+                    let is_first = panic.set(caught).is_ok();
+                    debug_assert!(is_first, "it is not asked again");
+                    true
+                })
         };
-        self.run_until(&predicate);
-        if let Some(panic) = panic.take() {
+        self.run_until(&is_over);
+        if let Some(panic) = panic.into_inner() {
             std::panic::resume_unwind(panic);
         }
     }
@@ -779,7 +797,9 @@ impl Lane {
                 continue;
             }
             self.tell_tally();
-            self.begin_searching_if(self.may_take_anything(Help::Anything));
+            if self.may_take_anything(Help::Anything) {
+                self.begin_searching();
+            }
             if spin.goes_on() {
                 continue;
             }
@@ -788,6 +808,8 @@ impl Lane {
             if self.may_take_anything(Help::Anything) {
                 self.stop_searching();
                 self.sleep_unless(|| predicate() || self.shared.has_work(), Some(nap));
+            } else if self.is_at_depth_max(Help::Anything) {
+                self.park_at_depth_max(predicate);
             } else if !predicate() {
                 park_timeout(nap);
             }
@@ -817,11 +839,9 @@ impl Lane {
         if let Some(queue) = &self.shared.deterministic {
             return self.run_drawn(queue);
         }
-        let low = || self.shared.injector.pop(Priority::Low).map(Work::Task);
         // Before anything is taken out of a queue: as in `help`.
         let was_at_work = self.set_at_work(true);
-        let found = self.find_near().or_else(|| self.steal()).or_else(low);
-        let has_run = found.map(|work| self.run(work)).is_some();
+        let has_run = self.find_anything().map(|work| self.run(work)).is_some();
         self.set_at_work(was_at_work);
         has_run
     }
@@ -836,14 +856,13 @@ impl Lane {
             self.stop_searching();
             self.sleep_unless(|| is_done() || self.shared.has_work(), None);
         } else if !is_done() {
-            if self.is_at_depth_max(help) { self.park_at_depth_max(&is_done) } else { thread::park() }
+            if self.is_at_depth_max(help) { self.park_at_depth_max(is_done) } else { thread::park() }
         }
     }
 
     /// Whether nothing but the depth keeps this thread from running foreign tasks.
     fn is_at_depth_max(&self, help: Help) -> bool {
-        let is_free = help == Help::Anything || (help == Help::Usual && self.role == Role::Worker);
-        is_free && !self.is_isolated.get() && self.help_depth.get() >= HELP_DEPTH_MAX
+        self.is_free(help) && self.help_depth.get() >= HELP_DEPTH_MAX
     }
 
     /// If every thread came here, what one waits for could lie in the ring of another, who stole it and has gone deeper
@@ -853,11 +872,8 @@ impl Lane {
         park_timeout(STALL);
         if !is_done() {
             let was_at_work = self.set_at_work(true);
-            if let Some(work) = self.find_near().or_else(|| self.steal()) {
-                self.restore_floor(self.floor.get());
-                self.help_depth.set(self.help_depth.get() + 1);
-                self.run(work);
-                self.help_depth.set(self.help_depth.get() - 1);
+            if let Some(work) = self.find_anything() {
+                self.run_foreign(work);
             }
             self.set_at_work(was_at_work);
         }
@@ -888,12 +904,17 @@ impl Lane {
 
     /// Whether foreign tasks may be run inside the wait.
     fn may_take_anything(&self, help: Help) -> bool {
+        self.is_free(help) && self.help_depth.get() < HELP_DEPTH_MAX
+    }
+
+    /// Whether foreign tasks may be run inside the wait, whatever the depth.
+    fn is_free(&self, help: Help) -> bool {
         let is_free = match help {
             Help::Nothing => false,
             Help::Usual => self.role == Role::Worker,
             Help::Anything => true,
         };
-        is_free && !self.is_isolated.get() && self.help_depth.get() < HELP_DEPTH_MAX
+        is_free && !self.is_isolated.get()
     }
 
     fn spin(&self) -> Spin {
@@ -960,21 +981,17 @@ impl Lane {
         if self.is_isolated.get() || self.help_depth.get() >= HELP_DEPTH_MAX {
             return false;
         }
-        let found = if self.may_take_anything(help) {
-            let low = || self.shared.injector.pop(Priority::Low).map(Work::Task);
-            self.find_near().or_else(|| self.steal()).or_else(low)
-        } else {
-            self.steal_fork()
-        };
-        let Some(work) = found else {
-            return false;
-        };
+        let found = if self.may_take_anything(help) { self.find_anything() } else { self.steal_fork() };
+        found.map(|work| self.run_foreign(work)).is_some()
+    }
+
+    /// Runs work of others inside a wait.
+    fn run_foreign(&self, work: Work) {
         self.found();
         self.restore_floor(self.floor.get());
         self.help_depth.set(self.help_depth.get() + 1);
         self.run(work);
         self.help_depth.set(self.help_depth.get() - 1);
-        true
     }
 
     fn steal_fork(&self) -> Option<Work> {

@@ -116,6 +116,27 @@ fn a_predicate_that_panics_leaves_nothing_behind() {
     }
 }
 
+/// It was asked again, and said no: the wait went on with the panic in its pocket. Only asked while the thread is about to
+/// sleep, so real time must pass: each wait lasts until it has slept for a while.
+#[test]
+fn a_predicate_that_has_panicked_is_not_asked_again() {
+    let pool = Pool::with(config_of(1)).unwrap();
+    for last in 1..30 {
+        let (began, asked) = (std::time::Instant::now(), Cell::new(0));
+        let wait = || {
+            pool.wait_until(|| {
+                if began.elapsed() > Duration::from_millis(3) {
+                    asked.set(asked.get() + 1);
+                }
+                assert_ne!(asked.get(), last, "enough");
+                false
+            });
+        };
+        assert!(catch_unwind(AssertUnwindSafe(wait)).is_err());
+        assert_eq!(asked.get(), last);
+    }
+}
+
 /// The first of the two tasks of a run was dropped for want of a slot for the second, and counted at nobody.
 #[test]
 fn a_plan_that_finds_no_slots_can_be_run_when_there_are_some() {

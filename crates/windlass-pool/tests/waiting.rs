@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
-use windlass_pool::{Pool, PoolConfig, Task, TaskError};
+use windlass_pool::{Pool, PoolConfig, Priority, Task, TaskError, TaskOptions};
 
 fn pool_of(threads: usize) -> Pool {
     Pool::with(PoolConfig { threads, ..PoolConfig::default() }).unwrap()
@@ -264,6 +264,27 @@ fn helping_is_bounded_in_depth() {
         })
         .collect();
     tasks.into_iter().for_each(Task::wait_blocking);
+}
+
+/// All threads are as deep in waits as they may go, and what they wait for is a task of somebody else: it was never run when
+/// they waited for a predicate, and never when it was low.
+#[test]
+fn waits_at_the_greatest_depth_still_come_to_what_they_wait_for() {
+    for priority in [Priority::Normal, Priority::Low] {
+        let pool = Arc::new(pool_of(1));
+        let is_true = Arc::new(AtomicBool::new(false));
+        let (done, is_done) = mpsc::channel();
+        for _ in 0..20 {
+            let (inner, is_true, done) = (Arc::clone(&pool), Arc::clone(&is_true), done.clone());
+            pool.spawn_detached(move || {
+                inner.wait_until(|| is_true.load(Ordering::SeqCst));
+                done.send(()).unwrap();
+            });
+        }
+        let options = TaskOptions { priority, ..TaskOptions::default() };
+        pool.prepare_with(options, move || is_true.store(true, Ordering::SeqCst)).schedule_detached();
+        (0..20).for_each(|_| is_done.recv().unwrap());
+    }
 }
 
 /// SC-3: while one long task runs, the others sleep.
