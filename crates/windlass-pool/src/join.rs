@@ -15,7 +15,7 @@ use crate::forks::{ForkHead, ForkState};
 use crate::lane::{Lane, with_lane};
 use crate::panic::{Outcome, catch, forget, unwrap};
 use crate::shared::{SharedRef, flag};
-use crate::worker::Help;
+use crate::wait::Help;
 
 /// The second half of a join, on the stack of its owner.
 #[repr(C)]

@@ -34,7 +34,7 @@
 //! | order tasks among each other | [`Pool::prepare`], [`Prepared::continue_with`], [`Prepared::finish_with`] |
 //! | run the same graph often | [`Graph`], [`Plan`] |
 //! | have threads of one's own start at once | [`Burst`] |
-//! | wait for something that blocks | [`blocking`] |
+//! | wait for something that blocks | [`blocking()`] |
 //!
 //! How it works, and why it may be trusted, is told in `docs/pool-design.md` of the repository.
 //!
@@ -142,9 +142,12 @@ mod lane;
 mod metrics;
 mod panic;
 mod pool;
+mod push;
+mod run;
 mod shared;
 mod task;
 mod trace;
+mod wait;
 mod worker;
 
 mod affinity;

@@ -17,7 +17,7 @@ use crate::panic::{catch, keep_first, unwrap};
 use crate::shared::SharedRef;
 use crate::slot::{Slot, SlotRef};
 use crate::sync::{Arc, AtomicBool, Mutex, Ordering, lock};
-use crate::worker::Help;
+use crate::wait::Help;
 
 /// When the owner's own count has come so far, it is told.
 const OWN_COUNT_MAX: u32 = 1 << 30;

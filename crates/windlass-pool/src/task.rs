@@ -19,7 +19,7 @@ use crate::lane::{self, Home, Lane, with_lane};
 use crate::panic::{Outcome, catch, unwrap};
 use crate::slot::{BATCH_LEN, Detach, Entered, STORAGE_LEN, Slot, SlotRef, Storage, TaskId};
 use crate::sync::{Instant, Mutex, Ordering, lock, park_timeout};
-use crate::worker::{Help, LOOK_AGAIN};
+use crate::wait::{Help, LOOK_AGAIN};
 
 /// Tasks that are run inside each other for want of a slot, at most. Each level costs the stack of one task.
 const ROOM_DEPTH_MAX: u32 = 32;

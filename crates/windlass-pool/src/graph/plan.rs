@@ -2,7 +2,7 @@
 //!
 //! # Who may call a node
 //! A node is called by whoever has its segment, and a segment is had by one thread at a time: it is ready once for each
-//! run, by the count of its predecessors, and there is one run at a time, by [`Core::claim`]. In a plan with conditions
+//! run, by the count of its predecessors, and there is one run at a time, by [`Claim`]. In a plan with conditions
 //! a segment could be entered twice; there a mark is set while it runs ([`Counter::enter`]).
 //!
 //! # What is ordered by what
@@ -36,7 +36,7 @@ use crate::shared::flag;
 use crate::slot::{Slot, SlotRef};
 use crate::sync::{Arc, AtomicPtr, AtomicU64, AtomicUsize, Mutex, Ordering, lock};
 use crate::task::Task;
-use crate::worker::Help;
+use crate::wait::Help;
 
 /// In the count of targets: its last node is a condition.
 const CONDITION: u32 = 1 << 31;
