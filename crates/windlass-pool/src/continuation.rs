@@ -52,7 +52,8 @@ use std::ptr;
 
 use crate::cancel::CancelToken;
 use crate::error::AlreadyDone;
-use crate::lane::{self, Home, Lane, with_lane};
+use crate::home::{self, Home};
+use crate::lane::{self, Lane, with_lane};
 use crate::shared::SharedRef;
 use crate::slot::{Ended, Finish, Priority, Slot, SlotRef, TaskId, Waiter};
 use crate::sync::{Arc, AtomicPtr, AtomicU32, Ordering};
@@ -321,7 +322,7 @@ impl<T> sealed::Tie for Prepared<T> {
     #[expect(private_interfaces, reason = "the trait is sealed")]
     fn place(&self) -> Option<(&Slot, &SharedRef)> {
         // SAFETY: this handle is counted at the home, which keeps the pool.
-        Some((self.slot(), unsafe { lane::shared_of(self.home) }))
+        Some((self.slot(), unsafe { home::shared_of(self.home) }))
     }
 
     #[expect(private_interfaces, reason = "the trait is sealed")]
@@ -409,7 +410,7 @@ impl<T> Prepared<T> {
 
     fn with_lane<R>(&self, f: impl FnOnce(&Lane) -> R) -> R {
         // SAFETY: as above.
-        with_lane(unsafe { lane::shared_of(self.home) }, f)
+        with_lane(unsafe { home::shared_of(self.home) }, f)
     }
 
     /// Counts so many children in, and answers whom they are children of.
@@ -475,7 +476,7 @@ impl<T> Prepared<T> {
     fn check_tie(&self, other: &impl Tie) {
         let Some((slot, shared)) = other.place() else { return };
         // SAFETY: this handle is counted at the home, which keeps the pool.
-        assert!(Arc::ptr_eq(unsafe { lane::shared_of(self.home) }, shared), "tasks of two pools cannot be tied");
+        assert!(Arc::ptr_eq(unsafe { home::shared_of(self.home) }, shared), "tasks of two pools cannot be tied");
         assert!(!ptr::eq(slot, self.slot()), "a task cannot be tied to itself: it would never end");
     }
 
@@ -541,7 +542,7 @@ impl<T> Prepared<T> {
     #[inline]
     fn enqueue(&self, keep_handle: bool) {
         // SAFETY: the home is counted: it keeps the pool while this runs, also when the task ends at once.
-        let shared = unsafe { lane::shared_of(self.home) };
+        let shared = unsafe { home::shared_of(self.home) };
         let slot = self.slot();
         self.close_open_count(slot);
         let is_blocked = self.is_blocked.get();
