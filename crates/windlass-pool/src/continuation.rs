@@ -49,6 +49,7 @@ use std::cell::Cell;
 use std::fmt;
 use std::marker::PhantomData;
 use std::ptr;
+use std::time::Duration;
 
 use crate::cancel::CancelToken;
 use crate::error::AlreadyDone;
@@ -56,7 +57,7 @@ use crate::home::{self, Home};
 use crate::lane::{self, Lane, with_lane};
 use crate::shared::SharedRef;
 use crate::slot::{Ended, Finish, Priority, Slot, SlotRef, TaskId, Waiter};
-use crate::sync::{Arc, AtomicPtr, AtomicU32, Ordering};
+use crate::sync::{Arc, AtomicPtr, AtomicU32, Instant, Ordering, thread};
 use crate::task::{Task, put, take};
 
 /// What a list holds when its task has ended.
@@ -273,18 +274,25 @@ impl Lane {
         }
     }
 
-    /// A slot, running queued tasks while there is none.
+    /// A slot, running queued tasks while there is none, and waiting a while for those that others run.
     pub(crate) fn take_slot_or_work(&self) -> SlotRef {
+        let mut patience = Patience::default();
         loop {
             if let Some(slot) = self.take_slot() {
                 return slot;
             }
+            if self.make_room() {
+                patience = Patience::default();
+                continue;
+            }
             assert!(
-                self.make_room(),
-                "all {} slots of the pool are taken, each task one and most ties one, and none of their tasks can be \
-                 run here: raise slot_count_max, or wait for tasks before preparing more",
+                self.shared.deterministic.is_none() && patience.is_left(),
+                "all {} slots of the pool are taken, each task one and most ties one, none of their tasks can be run \
+                 here, and none has ended elsewhere for {ROOM_PATIENCE:?}: raise slot_count_max, or wait for tasks \
+                 before preparing more",
                 self.shared.config.slot_count_max
             );
+            thread::yield_now();
         }
     }
 
@@ -292,6 +300,21 @@ impl Lane {
     fn take_edge(&self) -> &Slot {
         // SAFETY: the pool outlives its lanes, and so does the reference.
         unsafe { self.take_slot_or_work().get() }
+    }
+}
+
+/// How long a thread waits for the slots of tasks that others are running, before it says that there are too few: long
+/// against any time for which a thread with a task in hand may be kept from a processor.
+const ROOM_PATIENCE: Duration = Duration::from_secs(if cfg!(any(loom, shuttle)) { 0 } else { 1 });
+
+/// When waiting for a slot began.
+#[derive(Default)]
+struct Patience(Option<Instant>);
+
+impl Patience {
+    fn is_left(&mut self) -> bool {
+        let now = Instant::now();
+        now.duration_since(*self.0.get_or_insert(now)) < ROOM_PATIENCE
     }
 }
 
