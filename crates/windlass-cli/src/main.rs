@@ -12,6 +12,7 @@ mod doctor;
 mod enqueue;
 mod exit;
 mod jobs;
+mod migrate;
 mod output;
 mod pause;
 mod processes;
@@ -80,6 +81,8 @@ enum Command {
     Resume(pause::Arguments),
     /// Remove jobs
     Prune(prune::Arguments),
+    /// Move every job of one store into another; may be repeated after an interruption
+    Migrate(migrate::Arguments),
     /// Examine the store
     Doctor,
     /// Show the configuration in force
@@ -113,6 +116,7 @@ fn run(common: &Common, command: Command) -> anyhow::Result<()> {
         Command::Pause(arguments) => pause::pause(common, &arguments),
         Command::Resume(arguments) => pause::resume(common, &arguments),
         Command::Prune(arguments) => prune::run(common, &arguments),
+        Command::Migrate(arguments) => migrate::run(common, &arguments),
         Command::Doctor => doctor::run(common),
         Command::Config(arguments) => config::run(common, &arguments),
         Command::Completions(arguments) => completions::run(&arguments),
