@@ -135,6 +135,13 @@ fn socket_in(folder: &Path) -> PathBuf {
     folder.join("redis.sock")
 }
 
+/// What a server program is started as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    Server,
+    Sentinel,
+}
+
 /// A running server. Ended when it is dropped; its data goes with it.
 #[derive(Debug)]
 pub struct RedisServer {
@@ -143,6 +150,7 @@ pub struct RedisServer {
     port: Port,
     folder: TempDir,
     options: RedisOptions,
+    role: Role,
 }
 
 impl RedisServer {
@@ -159,6 +167,10 @@ impl RedisServer {
     /// # Errors
     /// When the program is not installed, refuses its options, or does not answer in time.
     pub fn start_with(options: RedisOptions) -> Result<RedisServer> {
+        RedisServer::start_as(Role::Server, options)
+    }
+
+    pub(crate) fn start_as(role: Role, options: RedisOptions) -> Result<RedisServer> {
         ensure!(
             options.flavor.is_installed(),
             "{} is not installed: `cargo xtask test` installs it, or on Debian: apt-get install redis-server",
@@ -169,8 +181,8 @@ impl RedisServer {
             tries += 1;
             let port = Port::reserve()?;
             let folder = tempfile::tempdir().context("cannot make a folder for the server")?;
-            let program = launch(&options, port.number(), folder.path())?;
-            let mut server = RedisServer { program, port, folder, options: options.clone() };
+            let program = launch(role, &options, port.number(), folder.path())?;
+            let mut server = RedisServer { program, port, folder, options: options.clone(), role };
             match server.until_ready() {
                 Ok(()) => return Ok(server),
                 Err(error) if tries < STARTS_MAX && is_port_taken(&error) => {}
@@ -300,7 +312,7 @@ impl RedisServer {
         self.program.kill();
         // A killed server leaves its socket behind.
         let _ = std::fs::remove_file(self.socket());
-        self.program = launch(&self.options, self.port(), self.folder.path())?;
+        self.program = launch(self.role, &self.options, self.port(), self.folder.path())?;
         self.until_ready()
     }
 
@@ -351,14 +363,19 @@ fn is_port_taken(error: &anyhow::Error) -> bool {
     format!("{error:#}").contains("Address already in use")
 }
 
-fn launch(options: &RedisOptions, port: u16, folder: &Path) -> Result<Program> {
+fn launch(role: Role, options: &RedisOptions, port: u16, folder: &Path) -> Result<Program> {
     let file = folder.join("server.conf");
     // A server that changes its own configuration, as the members of a Sentinel set do, finds its changes again.
     if !file.exists() {
         let lines = options.lines(port, folder).join("\n") + "\n";
         std::fs::write(&file, lines).with_context(|| format!("cannot write {}", file.display()))?;
     }
-    Program::start(Command::new(options.flavor.program()).arg(&file), &folder.join("server.log"))
+    let mut command = Command::new(options.flavor.program());
+    command.arg(&file);
+    if role == Role::Sentinel {
+        command.arg("--sentinel");
+    }
+    Program::start(&mut command, &folder.join("server.log"))
 }
 
 /// Says that something is not tried here, on the error output itself, which no test harness hides.

@@ -24,6 +24,12 @@ const TOOLS: &[Tool] = &[
         package: "redis-server",
         why: "the Redis store is tested with the real server",
     },
+    Tool {
+        program: "sidekiq",
+        probe: &["--version"],
+        package: "ruby-sidekiq ruby-webrick",
+        why: "jobs are exchanged with the real Sidekiq",
+    },
 ];
 
 /// How a step ended.
