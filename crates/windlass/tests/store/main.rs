@@ -9,3 +9,4 @@ mod looking;
 mod members;
 mod model;
 mod sqlite_alone;
+mod sweeps;
