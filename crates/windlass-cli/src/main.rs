@@ -13,6 +13,7 @@ mod enqueue;
 mod exit;
 mod jobs;
 mod migrate;
+mod order;
 mod output;
 mod pause;
 mod processes;
@@ -28,6 +29,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use windlass::store::ProcessOrder;
 
 /// Background jobs that survive the process.
 #[derive(Debug, Parser)]
@@ -75,6 +77,10 @@ enum Command {
     Stats(stats::Arguments),
     /// List the processes that work the queues, and what they run
     Processes,
+    /// Have processes lease no more jobs, and go on with what they run
+    Quiet(order::Arguments),
+    /// Have processes stop gracefully
+    Stop(order::Arguments),
     /// Stop leases from a queue, in every process
     Pause(pause::Arguments),
     /// End a pause
@@ -113,6 +119,8 @@ fn run(common: &Common, command: Command) -> anyhow::Result<()> {
         Command::Jobs(arguments) => jobs::run(common, &arguments),
         Command::Stats(arguments) => stats::run(common, &arguments),
         Command::Processes => processes::run(common),
+        Command::Quiet(arguments) => order::run(common, &arguments, ProcessOrder::Quiet),
+        Command::Stop(arguments) => order::run(common, &arguments, ProcessOrder::Stop),
         Command::Pause(arguments) => pause::pause(common, &arguments),
         Command::Resume(arguments) => pause::resume(common, &arguments),
         Command::Prune(arguments) => prune::run(common, &arguments),

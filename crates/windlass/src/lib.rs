@@ -25,6 +25,7 @@ pub mod blocking;
 pub mod client;
 pub mod inspect;
 pub mod migrate;
+pub mod sweep;
 
 #[cfg(feature = "server")]
 pub mod cancel;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::error::StoreError;
 use crate::job::{BATCH_LEN_MAX, JobRecord, NewJob, PAYLOAD_LEN_MAX, check_name};
 use crate::state::State;
-use crate::store::{ClearFilter, JobQuery, LEASE_MAX, LEASE_MIN, PAGE_LEN_MAX, VERB_LEN_MAX};
+use crate::store::{ClearFilter, JobQuery, LEASE_MAX, LEASE_MIN, PAGE_LEN_MAX, SEARCH_LEN_MAX, VERB_LEN_MAX};
 
 /// The most days of history.
 pub(crate) const DAYS_MAX: u32 = 90;
@@ -59,10 +59,15 @@ pub(crate) fn check_clearable(filter: &ClearFilter) -> Result<(), StoreError> {
 }
 
 pub(crate) fn check_page(query: &JobQuery) -> Result<(), StoreError> {
-    if (1..=PAGE_LEN_MAX).contains(&query.limit) {
-        return Ok(());
+    if !(1..=PAGE_LEN_MAX).contains(&query.limit) {
+        let detail = format!("{} jobs on a page: must be between 1 and {PAGE_LEN_MAX}", query.limit);
+        return Err(invalid("list", detail));
     }
-    Err(invalid("list", format!("{} jobs on a page: must be between 1 and {PAGE_LEN_MAX}", query.limit)))
+    let len = query.search.as_ref().map_or(0, String::len);
+    if len > SEARCH_LEN_MAX {
+        return Err(invalid("list", format!("a search for {len} bytes: at most {SEARCH_LEN_MAX}")));
+    }
+    Ok(())
 }
 
 pub(crate) fn check_days(days: u32) -> Result<(), StoreError> {

@@ -11,3 +11,4 @@ mod model;
 mod moving;
 mod restoring;
 mod sqlite_alone;
+mod sweeps;

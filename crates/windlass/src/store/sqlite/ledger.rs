@@ -12,8 +12,8 @@ use crate::state::State;
 use crate::store::sqlite::rows::{self, error_text, id_from, settings_text};
 use crate::store::sqlite::tally::Tally;
 use crate::store::{
-    Finished, Inserted, LeasePlan, MemberId, MemberInfo, Orders, Promoted, RECOVERIES_MAX, RECOVERIES_SUSPECT,
-    RECOVERY_WINDOW, Reaped, Take, Verdict, Vitals,
+    Finished, Inserted, LeasePlan, MemberId, MemberInfo, Orders, ProcessOrder, ProcessTarget, Promoted, RECOVERIES_MAX,
+    RECOVERIES_SUSPECT, RECOVERY_WINDOW, Reaped, Take, Verdict, Vitals,
 };
 
 /// What a verb answers: its answer, or why the contract refuses it, or what SQLite said.
@@ -426,14 +426,28 @@ impl Ledger<'_> {
 
     pub(super) fn beat(&mut self, member: &MemberId, vitals: Vitals) -> Answer<Orders> {
         let key = self.member_key("beat", member)?;
-        self.sql("UPDATE member SET lease_until = ?2 + lease_ms, beat_at = ?2, vitals = ?3 WHERE key = ?1")?
-            .execute(params![key, self.now_ms(), rows::json_text(&vitals)])?;
+        let orders: i64 = self.sql("SELECT orders FROM member WHERE key = ?1")?.query_row([key], |row| row.get(0))?;
+        self.sql(
+            "UPDATE member SET lease_until = ?2 + lease_ms, beat_at = ?2, vitals = ?3, orders = 0 WHERE key = ?1",
+        )?
+        .execute(params![key, self.now_ms(), rows::json_text(&vitals)])?;
         let mut statement =
             self.sql("SELECT seq, id, run FROM job INDEXED BY job_ledger WHERE state = 2 AND member = ?1 AND cancel_asked = 1 ORDER BY seq")?;
         let tokens = statement.query_map([key], |row| {
             Ok(LeaseToken { job: id_from(row, 1)?, run: row.get::<_, i64>(2)? as u64, row: row.get(0)? })
         })?;
-        Ok(Orders { cancel: tokens.collect::<rusqlite::Result<_>>()? })
+        let process = ProcessOrder::ALL.into_iter().filter(|order| orders & bit_of(*order) != 0).collect();
+        Ok(Orders { cancel: tokens.collect::<rusqlite::Result<_>>()?, process })
+    }
+
+    pub(super) fn order(&mut self, to: &ProcessTarget, order: ProcessOrder) -> Answer<usize> {
+        let id = match to {
+            ProcessTarget::One(id) => Some(id.as_str()),
+            ProcessTarget::All => None,
+        };
+        let mut statement =
+            self.sql("UPDATE member SET orders = orders | ?1 WHERE is_lost = 0 AND (?2 IS NULL OR id = ?2)")?;
+        Ok(statement.execute(params![bit_of(order), id])?)
     }
 
     pub(super) fn leave(&mut self, member: &MemberId) -> Answer<usize> {
@@ -535,6 +549,15 @@ impl Ledger<'_> {
         }
         reaped.recovered += 1;
         self.give_back(job.seq, &job.queue, State::Ready, None)
+    }
+}
+
+/// How an order is kept in a member's row.
+fn bit_of(order: ProcessOrder) -> i64 {
+    match order {
+        ProcessOrder::Dump => 1,
+        ProcessOrder::Quiet => 2,
+        ProcessOrder::Stop => 4,
     }
 }
 

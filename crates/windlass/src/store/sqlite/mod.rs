@@ -24,7 +24,8 @@ use crate::store::sqlite::reading::{Question, Reader};
 use crate::store::sqlite::writer::{Lane, Queue, Writer};
 use crate::store::{
     Changed, ClearFilter, Counts, DayTotals, Finding, Finished, Inserted, JobPage, JobQuery, Keep, LeasePlan, MemberId,
-    MemberInfo, Orders, ProcessInfo, Promoted, QueueInfo, Reaped, Reply, Ring, Store, StoreInfo, Verdict, Vitals,
+    MemberInfo, Orders, ProcessInfo, ProcessOrder, ProcessTarget, Promoted, QueueInfo, Reaped, Reply, Ring, Store,
+    StoreInfo, Verdict, Vitals,
 };
 
 mod admin;
@@ -240,6 +241,10 @@ impl Store for SqliteStore {
     fn beat(&self, member: &MemberId, vitals: Vitals) -> Reply<'_, Orders> {
         let member = member.clone();
         self.write("beat", Lane::Control, 1, move |ledger| ledger.beat(&member, vitals))
+    }
+
+    fn order(&self, to: ProcessTarget, order: ProcessOrder) -> Reply<'_, usize> {
+        self.write("order", Lane::Work, 1, move |ledger| ledger.order(&to, order))
     }
 
     fn leave(&self, member: &MemberId) -> Reply<'_, usize> {
