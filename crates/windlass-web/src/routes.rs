@@ -1,0 +1,78 @@
+//! Every route, in one table: the router is made of it, and the tests walk it.
+
+use axum::Router;
+use axum::http::StatusCode;
+use axum::middleware;
+use axum::routing::{MethodRouter, get, post};
+
+use crate::pages::{api, assets, change, job, jobs, kinds, overview, probes, processes, queues};
+use crate::{Shared, guard, live};
+
+/// What a route needs of who asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// That they may view.
+    View,
+    /// That they may act. Always a `POST`, and only from the dashboard's own pages or a program.
+    Act,
+}
+
+/// One route.
+#[derive(Debug, Clone, Copy)]
+pub struct Route {
+    /// The path, as axum has it; below wherever the router is mounted.
+    pub path: &'static str,
+    /// Who may.
+    pub access: Access,
+    handler: fn() -> MethodRouter<Shared>,
+}
+
+const fn view(path: &'static str, handler: fn() -> MethodRouter<Shared>) -> Route {
+    Route { path, access: Access::View, handler }
+}
+
+const fn act(path: &'static str, handler: fn() -> MethodRouter<Shared>) -> Route {
+    Route { path, access: Access::Act, handler }
+}
+
+/// Every route there is.
+pub const ROUTES: &[Route] = &[
+    view("/", || get(overview::page)),
+    view("/queues", || get(queues::page)),
+    view("/queues/{name}", || get(queues::one)),
+    act("/queues/{name}/{verb}", || post(change::queue)),
+    view("/jobs", || get(jobs::page)),
+    act("/jobs/change", || post(change::jobs)),
+    view("/jobs/{id}", || get(job::page)),
+    act("/jobs/{id}/{verb}", || post(change::job)),
+    view("/busy", || get(processes::busy)),
+    view("/processes", || get(processes::page)),
+    act("/processes/{id}/{verb}", || post(change::process)),
+    view("/kinds", || get(kinds::page)),
+    view("/kinds/{kind}", || get(kinds::one)),
+    view("/events", || get(live::events)),
+    view("/api/overview", || get(api::overview)),
+    view("/api/queues", || get(api::queues)),
+    act("/api/queues/{name}/{verb}", || post(change::api_queue)),
+    view("/api/jobs", || get(api::jobs)),
+    act("/api/jobs/change", || post(change::api_jobs)),
+    view("/api/jobs/{id}", || get(api::job)),
+    act("/api/jobs/{id}/{verb}", || post(change::api_job)),
+    view("/api/processes", || get(api::processes)),
+    act("/api/processes/{id}/{verb}", || post(change::api_process)),
+    view("/api/series", || get(api::series)),
+    view("/api/history", || get(api::history)),
+    view("/health", || get(probes::health)),
+    view("/ready", || get(probes::ready)),
+    view("/assets/{name}", || get(assets::one)),
+];
+
+/// The router of all of them; what is none of them is refused like a route that may be viewed.
+pub(crate) fn mount(shared: &Shared) -> Router {
+    let guarded = |access: Access| middleware::from_fn_with_state((shared.clone(), access), guard::admit);
+    let router = ROUTES
+        .iter()
+        .fold(Router::new(), |router, route| router.route(route.path, (route.handler)().layer(guarded(route.access))));
+    let nothing = || async { guard::refuse(StatusCode::NOT_FOUND, "there is no such page") };
+    router.fallback_service(get(nothing).layer(guarded(Access::View)).with_state::<()>(())).with_state(shared.clone())
+}
