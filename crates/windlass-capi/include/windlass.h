@@ -43,8 +43,8 @@ extern "C" {
 /* The header's own version, to be compared with windlass_abi_version(). */
 #define WINDLASS_ABI_VERSION 1
 
-/* Bytes of a closure that windlass_spawn_bytes and windlass_reserve have room for. */
-#define WINDLASS_INLINE_SIZE 56
+/* Bytes of a closure that windlass_spawn_closure and windlass_spawn_bytes have room for. */
+#define WINDLASS_INLINE_SIZE 64
 
 typedef struct windlass_pool windlass_pool;
 typedef struct windlass_task windlass_task;
@@ -95,7 +95,8 @@ typedef enum windlass_struct {
     WINDLASS_TASK_OPTIONS = 3,
     WINDLASS_GRAPH_REPORT = 4,
     WINDLASS_BURST_CONFIG = 5,
-    WINDLASS_INLINE = 6
+    WINDLASS_INLINE = 6,
+    WINDLASS_CLOSURE = 7
 } windlass_struct;
 
 /* How large the library takes a struct to be, in bytes; 0 for one it does not know. A program's struct may be smaller or
@@ -212,22 +213,25 @@ typedef struct windlass_task_options {
 windlass_status windlass_spawn(windlass_pool *pool, windlass_function function, void *arg,
                                const windlass_task_options *options, windlass_task **task);
 
-/* Has the pool run `run` once on a copy of `len` bytes, at most WINDLASS_INLINE_SIZE. The copy is aligned to 8.
+/* What the closures of one kind have in common: a constant of the program, which stays as long as the pool. */
+typedef struct windlass_closure {
+    size_t size;                          /* how many bytes one has, at most WINDLASS_INLINE_SIZE */
+    void (*build)(void *place, void *from); /* builds one at `place`, aligned to 16, from what the caller has passed */
+    void (*run)(void *closure);           /* runs it once, and destroys it */
+    void (*destroy)(void *closure);       /* instead of `run`, when a shutdown cancels it; may be NULL */
+} windlass_closure;
+
+/* Has the pool run a closure once, which is built where it will lie: kind->build(place, from) is called here, before the
+ * call returns, if it answers OK. It must return, and not throw. Nobody can ask for the closure again.
+ *
+ * Allocates nothing once the pool has grown. Cost: as windlass_spawn_bytes, and a call. */
+windlass_status windlass_spawn_closure(windlass_pool *pool, const windlass_closure *kind, void *from);
+
+/* Has the pool run `run` once on a copy of `len` bytes, at most WINDLASS_INLINE_SIZE. The copy is aligned to 16.
  *
  * For closures that may be moved by copying their bytes, and need no destructor: if the task is cancelled by a shutdown,
  * none is called. Allocates nothing once the pool has grown. Cost: some 20 ns. */
 windlass_status windlass_spawn_bytes(windlass_pool *pool, const void *bytes, size_t len, void (*run)(void *bytes));
-
-/* Reserves a task with room for WINDLASS_INLINE_SIZE bytes, aligned to 16, where the caller builds a closure.
- *
- * Then either windlass_launch it, or windlass_task_release it. Allocates nothing once there are enough such tasks. */
-windlass_status windlass_reserve(windlass_pool *pool, void **storage, windlass_task **task);
-
-/* Has the pool run `run` once on the storage of a reserved task; it destroys what lies there, too. The handle is spent.
- *
- * `destroy` may be NULL; it is called instead of `run` when a shutdown cancels the task. On any error the storage and the
- * handle are still the caller's. */
-windlass_status windlass_launch(windlass_task *task, void (*run)(void *storage), void (*destroy)(void *storage));
 
 /* A task that does not run before it is scheduled; until then it can be tied to others. Otherwise as windlass_spawn.
  *

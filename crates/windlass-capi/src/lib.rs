@@ -17,6 +17,7 @@ mod pools;
 mod record;
 
 mod bursts;
+mod closures;
 mod graphs;
 mod groups;
 mod loops;
@@ -29,6 +30,7 @@ pub use bursts::{
     windlass_burst_dispatch_to, windlass_burst_offer, windlass_burst_send, windlass_burst_send_all,
     windlass_burst_wait_idle,
 };
+pub use closures::{ClosureKind, windlass_spawn_bytes, windlass_spawn_closure};
 pub use graphs::{
     GraphReport, windlass_graph_add, windlass_graph_add_condition, windlass_graph_cancel, windlass_graph_cancel_run,
     windlass_graph_create, windlass_graph_destroy, windlass_graph_name, windlass_graph_precede, windlass_graph_reset,
@@ -46,8 +48,8 @@ pub use pools::{
 };
 pub use status::{Status, windlass_last_error, windlass_status_name};
 pub use tasks::{
-    TaskOptions, windlass_launch, windlass_prepare, windlass_reserve, windlass_spawn, windlass_spawn_bytes,
-    windlass_task_cancel, windlass_task_continue_with, windlass_task_finish_with, windlass_task_is_done,
-    windlass_task_release, windlass_task_schedule, windlass_task_wait, windlass_task_wait_timeout,
+    TaskOptions, windlass_prepare, windlass_spawn, windlass_task_cancel, windlass_task_continue_with,
+    windlass_task_finish_with, windlass_task_is_done, windlass_task_release, windlass_task_schedule,
+    windlass_task_wait, windlass_task_wait_timeout,
 };
 pub use version::{windlass_abi_version, windlass_struct_size, windlass_version};

@@ -1,7 +1,6 @@
 //! Tasks: spawned, prepared and tied, waited for, cancelled.
 
 use std::ffi::{c_int, c_void};
-use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -11,7 +10,7 @@ use windlass_pool::{Priority, Task, TaskOptions as RustOptions};
 use crate::here;
 use crate::life::{Opaque, lock};
 use crate::pools::{Access, User, check_same, enter, read_sized};
-use crate::record::{Body, Destroy, INLINE_LEN, RecordRef, Run, Stage};
+use crate::record::{Body, Destroy, RecordRef, Run, Stage};
 use crate::status::{Failure, Status, fail, guard, invalid, of_panic};
 
 /// `windlass_task_options`.
@@ -46,70 +45,11 @@ unsafe fn options_of(options: *const TaskOptions) -> Result<(TaskOptions, Priori
     Ok((options, priority_of(options.priority)?))
 }
 
-fn function_of<F>(function: Option<F>) -> Result<F, Failure> {
+pub(crate) fn function_of<F>(function: Option<F>) -> Result<F, Failure> {
     function.ok_or_else(|| invalid("the function is NULL"))
 }
 
 // Spawning.
-
-/// Up to so many bytes of a closure that may be moved by copying them.
-#[derive(Clone, Copy)]
-struct Bytes<const WORDS: usize>([MaybeUninit<u64>; WORDS]);
-
-// SAFETY: whoever hands them over says that they may be run on any thread (windlass.h, `windlass_spawn_bytes`).
-unsafe impl<const WORDS: usize> Send for Bytes<WORDS> {}
-
-impl<const WORDS: usize> Bytes<WORDS> {
-    /// # Safety
-    /// So many bytes can be read, no more than fit.
-    unsafe fn read(from: *const c_void, len: usize) -> Bytes<WORDS> {
-        let mut bytes = Bytes([MaybeUninit::uninit(); WORDS]);
-        // SAFETY: passed on to the caller.
-        unsafe { std::ptr::copy_nonoverlapping(from.cast::<u8>(), bytes.0.as_mut_ptr().cast::<u8>(), len) };
-        bytes
-    }
-
-    fn spawn(self, access: &Access, run: Destroy) {
-        let entry = access.entry;
-        access.pool().spawn_detached(move || {
-            if entry.refuses_task() {
-                return;
-            }
-            let mut bytes = self;
-            let place = (&raw mut bytes).cast::<c_void>();
-            // SAFETY: the caller's function, called once with a copy of the caller's bytes, as windlass.h says.
-            unsafe { run(place) };
-        });
-    }
-}
-
-/// See `windlass.h`.
-///
-/// # Safety
-/// As the header says.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn windlass_spawn_bytes(
-    pool: Opaque,
-    bytes: *const c_void,
-    len: usize,
-    run: Option<Destroy>,
-) -> Status {
-    guard("windlass_spawn_bytes", || {
-        let run = function_of(run)?;
-        if len > INLINE_LEN || (bytes.is_null() && len > 0) {
-            return Err(invalid(format!("len = {len}: must be at most {INLINE_LEN}, of bytes that are there")));
-        }
-        let access = enter(pool)?;
-        if len <= 16 {
-            // SAFETY: passed on to the caller.
-            unsafe { Bytes::<2>::read(bytes, len) }.spawn(&access, run);
-        } else {
-            // SAFETY: as above; they fit.
-            unsafe { Bytes::<{ INLINE_LEN / 8 }>::read(bytes, len) }.spawn(&access, run);
-        }
-        Ok(())
-    })
-}
 
 /// See `windlass.h`.
 ///
@@ -210,51 +150,6 @@ pub unsafe extern "C" fn windlass_prepare(
     })
 }
 
-/// See `windlass.h`.
-///
-/// # Safety
-/// As the header says.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn windlass_reserve(pool: Opaque, storage: *mut *mut c_void, task: *mut Opaque) -> Status {
-    guard("windlass_reserve", || {
-        if storage.is_null() || task.is_null() {
-            return Err(invalid("there is no place for the storage, or for the task: NULL"));
-        }
-        let access = enter(pool)?;
-        let record = RecordRef::new(access.entry, access.number, true);
-        // SAFETY: the caller's pointers, checked.
-        unsafe { *storage = record.storage() };
-        // SAFETY: as above.
-        unsafe { *task = record.number as Opaque };
-        Ok(())
-    })
-}
-
-/// See `windlass.h`.
-///
-/// # Safety
-/// As the header says.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn windlass_launch(task: Opaque, run: Option<Destroy>, destroy: Option<Destroy>) -> Status {
-    guard("windlass_launch", || {
-        let run = function_of(run)?;
-        let record = RecordRef::of(task)?;
-        let access = enter(record.pool() as Opaque)?;
-        // The lock, so that of two calls at the same time one comes too late.
-        let stage = lock(&record.stage);
-        if !record.is_reserved() || !record.life.has_handle() {
-            return Err(invalid("the task was not reserved, or was launched before"));
-        }
-        // SAFETY: the record is reserved, and the lock keeps others out.
-        unsafe { record.set_body(Body::Inline { run, destroy }, None) };
-        let job = record.job();
-        record.make_ready();
-        drop(stage);
-        access.pool().spawn_detached(move || job.run());
-        record.give_handle_back()
-    })
-}
-
 // Ties.
 
 /// Locks the stages of two tasks, in one order for all.
@@ -301,7 +196,7 @@ pub extern "C" fn windlass_task_continue_with(before: Opaque, next: Opaque) -> S
                 // It has ended: there is nothing to wait for.
                 Stage::Over => {}
                 Stage::Awaited | Stage::Lost => return Err(awaited()),
-                Stage::Nothing => return Err(invalid("the first task is reserved: only prepared ones can be tied")),
+                Stage::Nothing => return Err(invalid("the first task was given back: only prepared ones can be tied")),
             }
             Ok(())
         })
@@ -322,7 +217,7 @@ pub extern "C" fn windlass_task_finish_with(child: Opaque, parent: Opaque) -> St
                 Stage::Scheduled(parent) => child.finish_with(parent).map_err(|_| ended()),
                 Stage::Over => Err(ended()),
                 Stage::Awaited | Stage::Lost => Err(awaited()),
-                Stage::Nothing => Err(invalid("the parent is reserved: only prepared ones can be tied")),
+                Stage::Nothing => Err(invalid("the parent was given back: only prepared ones can be tied")),
             }
         })
     })
@@ -381,7 +276,7 @@ unsafe fn wait(task: Opaque, timeout: Option<Duration>, result: *mut *mut c_void
     // Keeps the pool; one that has gone has run the task.
     let access = enter(record.pool() as Opaque).ok();
     let within = |f: &mut dyn FnMut() -> Result<(), Failure>| match &access {
-        Some(access) => here::within_pool(access.number, f),
+        Some(access) => here::within_pool(access.number, access.entry, f),
         None => f(),
     };
     within(&mut || wait_for_end(&record, access.as_ref(), timeout))?;

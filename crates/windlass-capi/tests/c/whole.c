@@ -83,6 +83,7 @@ static void ca11_counts_and_names_that_cannot_be_are_refused_by_name(void) {
 static void loop_body(void *user, size_t first, size_t last) { (void)user, (void)first, (void)last; }
 static int always(void *user) { return user == NULL; }
 static size_t choose(void *arg) { return arg == NULL; }
+static void build_nothing(void *place, void *from) { (void)place, (void)from; }
 static void take_item(void *user, void *item) { (void)user, (void)item; }
 
 static void ca01_null_is_refused_by_every_function(void) {
@@ -90,7 +91,8 @@ static void ca01_null_is_refused_by_every_function(void) {
     windlass_group *made_group, *no_group;
     windlass_graph *graph;
     windlass_burst *made_burst;
-    void *storage;
+    const windlass_closure good = {.build = build_nothing, .run = count_up};
+    const windlass_closure without_build = {.run = count_up}, without_run = {.build = build_nothing};
     CHECK_IS(windlass_graph_create(&graph), WINDLASS_OK);
     CHECK_IS(windlass_burst_create(NULL, &made_burst), WINDLASS_OK);
     CHECK_IS(windlass_group_create(pool, &made_group), WINDLASS_OK);
@@ -101,9 +103,9 @@ static void ca01_null_is_refused_by_every_function(void) {
         windlass_wait_until(NULL, always, NULL), windlass_wait_until(pool, NULL, NULL),
         windlass_spawn(NULL, add_one, NULL, NULL, &task), windlass_spawn(pool, NULL, NULL, NULL, &task),
         windlass_spawn_bytes(NULL, NULL, 0, count_up), windlass_spawn_bytes(pool, NULL, 8, count_up),
-        windlass_spawn_bytes(pool, NULL, 0, NULL), windlass_reserve(NULL, &storage, &task),
-        windlass_reserve(pool, NULL, &task), windlass_reserve(pool, &storage, NULL),
-        windlass_launch(NULL, count_up, NULL), windlass_prepare(NULL, add_one, NULL, NULL, &task),
+        windlass_spawn_bytes(pool, NULL, 0, NULL), windlass_spawn_closure(NULL, &good, NULL),
+        windlass_spawn_closure(pool, NULL, NULL), windlass_spawn_closure(pool, &without_build, NULL),
+        windlass_spawn_closure(pool, &without_run, NULL), windlass_prepare(NULL, add_one, NULL, NULL, &task),
         windlass_prepare(pool, NULL, NULL, NULL, &task), windlass_prepare(pool, add_one, NULL, NULL, NULL),
         windlass_task_continue_with(NULL, NULL), windlass_task_finish_with(NULL, NULL), windlass_task_schedule(NULL),
         windlass_task_wait(NULL, NULL), windlass_task_wait_timeout(NULL, 1, NULL), windlass_task_cancel(NULL),
@@ -312,28 +314,60 @@ static void prepared_tasks_run_in_the_order_they_are_tied(void) {
     for (int i = 0; i < 5; i++) CHECK_IS(windlass_task_release(all[i]), WINDLASS_OK);
 }
 
-static void build_and_count(void *storage) {
-    atomic_fetch_add(&count, *(int *)storage);
+static void read_and_count(void *storage) { atomic_fetch_add(&count, *(int *)storage); }
+
+static void build_number(void *place, void *from) {
+    CHECK_IS((intptr_t)place % 16, 0);
+    *(int *)place = *(int *)from + 1;
 }
 
-static void a_reserved_task_runs_what_was_built_in_it(void) {
-    void *storage;
-    windlass_task *task;
+static void count_destroyed(void *storage) { atomic_fetch_add(&count, 1000 * *(int *)storage); }
+
+static const windlass_closure number_kind = {.size = sizeof(int), build_number, read_and_count, count_destroyed};
+
+static void a_closure_is_built_in_its_place_and_runs_there(void) {
+    int number = 5;
     atomic_store(&count, 0);
-    CHECK_IS(windlass_reserve(pool, &storage, &task), WINDLASS_OK);
-    CHECK_IS((intptr_t)storage % 16, 0);
-    memset(storage, 0, WINDLASS_INLINE_SIZE);
-    *(int *)storage = 5;
-    CHECK_IS(windlass_task_wait(task, NULL), WINDLASS_INVALID);
-    CHECK_IS(windlass_launch(task, NULL, NULL), WINDLASS_INVALID);
-    CHECK_IS(windlass_launch(task, build_and_count, NULL), WINDLASS_OK);
-    CHECK_IS(windlass_launch(task, build_and_count, NULL), WINDLASS_STALE);
-    CHECK_IS(windlass_reserve(pool, &storage, &task), WINDLASS_OK);
-    CHECK_IS(windlass_task_release(task), WINDLASS_OK);
-    int bytes = 7;
-    CHECK_IS(windlass_spawn_bytes(pool, &bytes, sizeof bytes, build_and_count), WINDLASS_OK);
+    CHECK_IS(windlass_spawn_closure(pool, &number_kind, &number), WINDLASS_OK);
+    number = 6;
+    CHECK_IS(windlass_spawn_bytes(pool, &number, sizeof number, read_and_count), WINDLASS_OK);
+    char bytes[WINDLASS_INLINE_SIZE] = {0};
+    memcpy(bytes, &(int){20}, sizeof(int));
+    for (size_t len = sizeof(int); len <= sizeof bytes; len++) {
+        CHECK_IS(windlass_spawn_bytes(pool, bytes, len, read_and_count), WINDLASS_OK);
+    }
     windlass_wait_idle(pool);
-    CHECK_IS(count, 12);
+    CHECK_IS(count, 6 + 6 + 20 * (WINDLASS_INLINE_SIZE - (int)sizeof(int) + 1));
+    windlass_closure large = number_kind;
+    large.size = WINDLASS_INLINE_SIZE + 1;
+    CHECK_IS(windlass_spawn_closure(pool, &large, &number), WINDLASS_INVALID);
+}
+
+static void a_closure_that_is_cancelled_is_destroyed_instead(void) {
+    windlass_pool *made;
+    windlass_pool_config config = {.size = sizeof config, .threads = 1};
+    CHECK_IS(windlass_pool_create(&config, &made), WINDLASS_OK);
+    atomic_store(&gate, 0);
+    atomic_store(&count, 0);
+    CHECK_IS(windlass_spawn(made, wait_for_gate, NULL, NULL, NULL), WINDLASS_OK);
+    int number = 1;
+    for (int i = 0; i < 3; i++) CHECK_IS(windlass_spawn_closure(made, &number_kind, &number), WINDLASS_OK);
+    CHECK_IS(windlass_pool_shutdown(made, WINDLASS_ABANDON, 0, NULL), WINDLASS_OK);
+    atomic_store(&gate, 1);
+    while (atomic_load(&count) < 6000) usleep(100);
+    CHECK_IS(count, 6000);
+}
+
+/* C-4, SC-12: with few slots they are used again, and tasks run here for want of one; none is lost or run twice. */
+static void more_closures_than_slots_run_all_the_same(void) {
+    windlass_pool *made;
+    windlass_pool_config config = {.size = sizeof config, .threads = 2, .task_count_max = 4};
+    CHECK_IS(windlass_pool_create(&config, &made), WINDLASS_OK);
+    atomic_store(&count, 0);
+    int number = 0;
+    for (int i = 0; i < 10000; i++) CHECK_IS(windlass_spawn_closure(made, &number_kind, &number), WINDLASS_OK);
+    CHECK_IS(windlass_pool_destroy(made), WINDLASS_OK);
+    CHECK_IS(count, 10000);
 }
 
 static int is_ten(void *arg) {
@@ -587,7 +621,9 @@ int main(void) {
     RUN(several_threads_may_wait_for_one_task);
     RUN(ca05_a_wait_for_oneself_is_told);
     RUN(prepared_tasks_run_in_the_order_they_are_tied);
-    RUN(a_reserved_task_runs_what_was_built_in_it);
+    RUN(a_closure_is_built_in_its_place_and_runs_there);
+    RUN(a_closure_that_is_cancelled_is_destroyed_instead);
+    RUN(more_closures_than_slots_run_all_the_same);
     RUN(joins_loops_and_predicates_wait_for_all);
     RUN(a_group_is_waited_for_with_what_its_tasks_spawn);
     RUN(graphs_are_checked_and_run_again_and_again);
