@@ -320,6 +320,19 @@ windlass_status windlass_graph_add_condition(windlass_graph *graph, size_t (*fun
 /* Has one node run before another. */
 windlass_status windlass_graph_precede(windlass_graph *graph, uint32_t before, uint32_t after);
 
+/* Adds `count` nodes, which call function(args[0]), function(args[1]) and so on; `first` is told the number of the first,
+ * and the others follow. Cost: a tenth of as many calls. */
+windlass_status windlass_graph_add_all(windlass_graph *graph, void (*function)(void *arg), void *const *args,
+                                       size_t count, uint32_t *first);
+
+typedef struct windlass_edge {
+    uint32_t before;
+    uint32_t after;
+} windlass_edge;
+
+/* Adds `count` edges. When one of them cannot be, none is added. */
+windlass_status windlass_graph_precede_all(windlass_graph *graph, const windlass_edge *edges, size_t count);
+
 /* Calls a node by a name, UTF-8, copied: in errors. */
 windlass_status windlass_graph_name(windlass_graph *graph, uint32_t node, const char *name);
 

@@ -226,7 +226,9 @@ struct Family {
     Node *first = nullptr;
     Node *last = nullptr;
     std::size_t count = 0;
-    std::atomic<bool> is_checked{false};
+    // No task waits for itself by way of others. Known of most families without a look: an edge to a task that nothing
+    // comes after yet closes no circle.
+    std::atomic<bool> is_checked{true};
 };
 
 // What comes after a node: nearly always one other node.
@@ -245,6 +247,8 @@ class Successors {
         if (others_ == nullptr) others_ = new std::vector<Node *>;
         others_->push_back(node);
     }
+
+    bool IsEmpty() const noexcept { return first_ == nullptr; }
 
     template <class F>
     void ForEach(F &&f) const {
@@ -414,6 +418,9 @@ inline void Unite(Node *one, Node *other) {
     into->last = from == nullptr ? other : from->last;
     into->count += size(other);
     for (Node *member = first; member != nullptr; member = member->next_of_family) member->family = into;
+    if (from != nullptr && !from->is_checked.load(std::memory_order_relaxed)) {
+        into->is_checked.store(false, std::memory_order_relaxed);
+    }
     delete from;
     into->holds.fetch_add(holds, std::memory_order_relaxed);
 }
@@ -424,10 +431,10 @@ inline void Tie(Node *before, Node *after) {
     Unite(before, after);
     before->successors.Add(after);
     after->remaining.store(++after->predecessors, std::memory_order_relaxed);
-    before->family->is_checked.store(false, std::memory_order_relaxed);
+    if (!after->successors.IsEmpty()) before->family->is_checked.store(false, std::memory_order_relaxed);
 }
 
-// Throws if tasks of the family wait for each other. Once for each change.
+// Throws if tasks of the family wait for each other.
 inline void CheckFamily(Node *node) {
     Family *family = node->family;
     if (family == nullptr || family->is_checked.load(std::memory_order_acquire)) return;
@@ -887,6 +894,26 @@ class Plan {
     };
     Plan(windlass_graph *graph, std::unique_ptr<Own> own) : graph_(graph), own_(std::move(own)) {}
 
+    static void RunStep(void *place) noexcept {
+        auto *step = static_cast<std::pair<detail::Function, Own *> *>(place);
+        try {
+            step->first();
+        } catch (...) {
+            step->second->caught.Keep(std::current_exception());
+            windlass_graph_cancel_run(step->second->graph);
+        }
+    }
+
+    void Build(const std::vector<windlass_edge> &edges, const std::vector<std::pair<std::uint32_t, std::string>> &names) {
+        std::vector<void *> places;
+        places.reserve(own_->steps.size());
+        for (auto &step : own_->steps) places.push_back(&step);
+        detail::Check(windlass_graph_add_all(graph_, RunStep, places.data(), places.size(), nullptr));
+        detail::Check(windlass_graph_precede_all(graph_, edges.data(), edges.size()));
+        for (const auto &[node, name] : names) detail::Check(windlass_graph_name(graph_, node, name.c_str()));
+        detail::Check(windlass_graph_seal(graph_));
+    }
+
     windlass_graph *graph_;
     std::unique_ptr<Own> own_;
 };
@@ -894,49 +921,45 @@ class Plan {
 // Nodes and their order, while it is built. Moved, not copied.
 class Graph {
   public:
-    Graph() : own_(std::make_unique<Plan::Own>()) { detail::Check(windlass_graph_create(&own_->graph)); }
-    Graph(Graph &&) noexcept = default;
-    Graph &operator=(Graph &&) = delete;
-    ~Graph() {
-        if (own_ != nullptr) windlass_graph_destroy(own_->graph);
-    }
+    Graph() : own_(std::make_unique<Plan::Own>()) {}
 
     // Adds a node that calls f() in each run, and answers its number.
     template <class F>
         requires std::invocable<std::decay_t<F> &>
     std::uint32_t Add(F &&f) {
-        using Step = std::pair<detail::Function, Plan::Own *>;
-        Step &step = own_->steps.emplace_back(detail::Function(std::forward<F>(f)), own_.get());
-        std::uint32_t node = 0;
-        auto run = [](void *place) noexcept {
-            auto *step = static_cast<Step *>(place);
-            try {
-                step->first();
-            } catch (...) {
-                step->second->caught.Keep(std::current_exception());
-                windlass_graph_cancel_run(step->second->graph);
-            }
-        };
-        detail::Check(windlass_graph_add(own_->graph, run, &step, &node));
-        return node;
+        own_->steps.emplace_back(detail::Function(std::forward<F>(f)), own_.get());
+        return static_cast<std::uint32_t>(own_->steps.size() - 1);
     }
 
+    // Has one node run before another. Throws Error (WINDLASS_INVALID) when there is no such node.
     void Precede(std::uint32_t before, std::uint32_t after) {
-        detail::Check(windlass_graph_precede(own_->graph, before, after));
+        if (std::max(before, after) >= own_->steps.size()) {
+            throw Error(WINDLASS_INVALID, "windlass: an edge to or from a node that was not added");
+        }
+        edges_.push_back({before, after});
     }
 
-    void Name(std::uint32_t node, const char *name) { detail::Check(windlass_graph_name(own_->graph, node, name)); }
+    // What a node is called in errors.
+    void Name(std::uint32_t node, const std::string &name) { names_.emplace_back(node, name); }
 
     // Checks it and lays it out. Throws Error (WINDLASS_GRAPH) that names nodes which wait for each other. The graph is
     // empty afterwards.
     Plan Seal() {
-        detail::Check(windlass_graph_seal(own_->graph));
-        windlass_graph *graph = own_->graph;
-        return Plan(graph, std::move(own_));
+        auto own = std::exchange(own_, std::make_unique<Plan::Own>());
+        auto edges = std::exchange(edges_, {});
+        auto names = std::exchange(names_, {});
+        windlass_graph *graph = nullptr;
+        detail::Check(windlass_graph_create(&graph));
+        own->graph = graph;
+        Plan plan(graph, std::move(own));
+        plan.Build(edges, names);
+        return plan;
     }
 
   private:
     std::unique_ptr<Plan::Own> own_;
+    std::vector<windlass_edge> edges_;
+    std::vector<std::pair<std::uint32_t, std::string>> names_;
 };
 
 } // namespace windlass

@@ -7,7 +7,7 @@ use windlass_pool::{Burst, BurstConfig as RustConfig, PoolError};
 use crate::here;
 use crate::life::{self, Kind, Opaque, check_fork};
 use crate::object::{Held, Table};
-use crate::pools::{User, read_sized, text};
+use crate::pools::{User, array, read_sized, text};
 use crate::record::Destroy;
 use crate::status::{Failure, Status, fail, guard, invalid};
 
@@ -134,14 +134,11 @@ pub extern "C" fn windlass_burst_send(burst: Opaque, item: *mut c_void) -> Statu
 pub unsafe extern "C" fn windlass_burst_send_all(burst: Opaque, items: *const *mut c_void, count: usize) -> Status {
     guard("windlass_burst_send_all", || {
         let held = get(burst)?;
-        if count == 0 {
+        // SAFETY: passed on to the caller.
+        let items = unsafe { array("items", items, count) }?;
+        if items.is_empty() {
             return Ok(());
         }
-        if items.is_null() || count > isize::MAX as usize / size_of::<usize>() {
-            return Err(invalid(format!("{count} items are not there")));
-        }
-        // SAFETY: passed on to the caller.
-        let items = unsafe { std::slice::from_raw_parts(items, count) };
         held.burst.send_all(items.iter().map(|item| User(*item))).map_err(|_| nobody())
     })
 }

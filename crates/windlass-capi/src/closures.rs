@@ -68,11 +68,17 @@ impl Kind for Plain {
 /// A closure in a slot.
 #[repr(C, align(16))]
 struct Closure<K: Kind> {
-    storage: [MaybeUninit<u64>; INLINE_LEN / 8],
     kind: K,
     /// Nothing, once it has run.
     entry: Option<&'static Entry>,
+    /// Last: whoever runs a closure that captures nothing does not look at this line of memory.
+    storage: [MaybeUninit<u64>; INLINE_LEN / 8],
 }
+
+/// Closures are aligned to so much, as windlass.h says.
+const ALIGNMENT: usize = 16;
+
+const _: () = assert!(std::mem::offset_of!(Closure<Table>, storage) % ALIGNMENT == 0);
 
 // SAFETY: whoever hands over a closure says that it may be run on any thread (windlass.h, Threads).
 unsafe impl<K: Kind> Send for Closure<K> {}

@@ -32,9 +32,9 @@ pub use bursts::{
 };
 pub use closures::{ClosureKind, windlass_spawn_bytes, windlass_spawn_closure};
 pub use graphs::{
-    GraphReport, windlass_graph_add, windlass_graph_add_condition, windlass_graph_cancel, windlass_graph_cancel_run,
-    windlass_graph_create, windlass_graph_destroy, windlass_graph_name, windlass_graph_precede, windlass_graph_reset,
-    windlass_graph_run, windlass_graph_seal,
+    Edge, GraphReport, windlass_graph_add, windlass_graph_add_all, windlass_graph_add_condition, windlass_graph_cancel,
+    windlass_graph_cancel_run, windlass_graph_create, windlass_graph_destroy, windlass_graph_name,
+    windlass_graph_precede, windlass_graph_precede_all, windlass_graph_reset, windlass_graph_run, windlass_graph_seal,
 };
 pub use groups::{
     windlass_group_cancel, windlass_group_create, windlass_group_destroy, windlass_group_spawn, windlass_group_wait,

@@ -330,6 +330,21 @@ pub(crate) unsafe fn write_sized<T: Copy>(to: *mut T, value: &T) -> Result<(), F
     Ok(())
 }
 
+/// So many things of the caller's; none may be at NULL.
+///
+/// # Safety
+/// `first` is null, or so many can be read from it on.
+pub(crate) unsafe fn array<'a, T>(name: &str, first: *const T, count: usize) -> Result<&'a [T], Failure> {
+    if count == 0 {
+        return Ok(&[]);
+    }
+    if first.is_null() || count > isize::MAX as usize / size_of::<T>() {
+        return Err(invalid(format!("{count} {name} are not there")));
+    }
+    // SAFETY: passed on to the caller.
+    Ok(unsafe { std::slice::from_raw_parts(first, count) })
+}
+
 /// # Safety
 /// The name is null, or ends with a zero.
 pub(crate) unsafe fn text(name: &str, from: *const c_char) -> Result<Option<String>, Failure> {
