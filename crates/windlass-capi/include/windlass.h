@@ -51,6 +51,7 @@ typedef struct windlass_task windlass_task;
 typedef struct windlass_group windlass_group;
 typedef struct windlass_graph windlass_graph;
 typedef struct windlass_burst windlass_burst;
+typedef struct windlass_token windlass_token;
 
 /* ---- Status ------------------------------------------------------------------------------------------------------ */
 
@@ -186,6 +187,23 @@ windlass_status windlass_wait_idle(windlass_pool *pool);
  * every millisecond, on this thread; it should be cheap and must not wait. May be called inside tasks. */
 windlass_status windlass_wait_until(windlass_pool *pool, int (*predicate)(void *user), void *user);
 
+/* Calls function(arg) here. Waits inside it run nothing but what was spawned inside it: so a lock that is held across a
+ * wait is not asked for again by a task that the wait happens to run. */
+windlass_status windlass_isolate(windlass_pool *pool, void (*function)(void *arg), void *arg);
+
+/* Calls function(arg) here, which may block: another thread takes this worker's place in its pool meanwhile. On a thread
+ * that is no worker it is just called. Cost: some microseconds, and a thread's start if none is at hand. */
+windlass_status windlass_blocking(void (*function)(void *arg), void *arg);
+
+/* Is shown a text of `len` bytes, UTF-8 without a zero at its end, that is there until it returns. */
+typedef void (*windlass_write)(void *user, const char *text, size_t len);
+
+/* Begins to note which task runs when: at most 65,536 for each thread. */
+windlass_status windlass_trace_start(windlass_pool *pool);
+
+/* Ends the noting, and shows what was noted, in the JSON that Perfetto and Chromium's trace viewer open. */
+windlass_status windlass_trace_take(windlass_pool *pool, windlass_write write, void *user);
+
 /* ---- Tasks ------------------------------------------------------------------------------------------------------- */
 
 typedef void *(*windlass_function)(void *arg);
@@ -203,7 +221,22 @@ typedef struct windlass_task_options {
     windlass_destructor destroy_result; /* is given the result if no wait has taken it when the task is freed */
     int priority;                       /* a windlass_priority */
     int reserved;
+    windlass_token *cancel;             /* a token that keeps the task from running, or NULL */
 } windlass_task_options;
+
+/* A token cancels any number of tasks at once, those that are made with it (windlass_task_options). Give it back by
+ * windlass_token_destroy: tasks that were made with it keep what they need of it. */
+windlass_status windlass_token_create(windlass_token **token);
+
+/* Tasks with the token that have not begun will not run: their destroy_arg is called when they are reached, and a wait
+ * answers CANCELLED. Those that run may ask. For good. */
+windlass_status windlass_token_cancel(windlass_token *token);
+
+/* 1 if it is cancelled, 0 if not, -1 on an error. Cost: some 20 ns. */
+int windlass_token_is_cancelled(windlass_token *token);
+
+/* Gives the handle back. */
+windlass_status windlass_token_destroy(windlass_token *token);
 
 /* Has the pool run function(arg) once. `options` may be NULL.
  *
@@ -361,6 +394,9 @@ windlass_status windlass_graph_cancel(windlass_graph *graph, uint32_t node);
 /* Cancels the run that goes on, if there is one: nodes that have not begun do not run. */
 windlass_status windlass_graph_cancel_run(windlass_graph *graph);
 
+/* Shows a sealed graph in the DOT language, by the names of its nodes. */
+windlass_status windlass_graph_dot(windlass_graph *graph, windlass_write write, void *user);
+
 /* Has all nodes run again that were cancelled. BUSY when it is being run. */
 windlass_status windlass_graph_reset(windlass_graph *graph);
 
@@ -398,6 +434,13 @@ windlass_status windlass_burst_offer(windlass_burst *burst, void *item);
 
 /* Sends an item to this worker and no other. REFUSED when there is no such worker. */
 windlass_status windlass_burst_dispatch_to(windlass_burst *burst, unsigned worker, void *item);
+
+/* Sends the item to every worker there is now. REFUSED when there are none. */
+windlass_status windlass_burst_broadcast(windlass_burst *burst, void *item);
+
+/* Calls function(arg) here, and keeps the workers awake until it returns: what is sent meanwhile wakes nobody, for nobody
+ * sleeps. It costs the processors that they are on. May be nested. */
+windlass_status windlass_burst_while_hot(windlass_burst *burst, void (*function)(void *arg), void *arg);
 
 /* Waits until everything was handled that was sent. DEADLOCK inside a handler of the burst. */
 windlass_status windlass_burst_wait_idle(windlass_burst *burst);

@@ -159,6 +159,32 @@ pub extern "C" fn windlass_burst_dispatch_to(burst: Opaque, worker: c_uint, item
 
 /// See `windlass.h`.
 #[unsafe(no_mangle)]
+pub extern "C" fn windlass_burst_broadcast(burst: Opaque, item: *mut c_void) -> Status {
+    guard("windlass_burst_broadcast", || get(burst)?.burst.broadcast(User(item)).map_err(|_| nobody()))
+}
+
+/// See `windlass.h`.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn windlass_burst_while_hot(
+    burst: Opaque,
+    function: Option<Destroy>,
+    arg: *mut c_void,
+) -> Status {
+    guard("windlass_burst_while_hot", || {
+        let function = function.ok_or_else(|| invalid("the function is NULL"))?;
+        let held = get(burst)?;
+        let _hot = held.burst.hot();
+        // SAFETY: the caller's function, called once here with the caller's argument, as windlass.h says.
+        unsafe { function(arg) };
+        Ok(())
+    })
+}
+
+/// See `windlass.h`.
+#[unsafe(no_mangle)]
 pub extern "C" fn windlass_burst_wait_idle(burst: Opaque) -> Status {
     guard("windlass_burst_wait_idle", || {
         let held = get(burst)?;

@@ -69,6 +69,13 @@ impl Nodes {
     }
 }
 
+/// A sealed graph, drawn.
+pub(crate) fn dot(graph: Opaque) -> Result<String, Failure> {
+    let held = GRAPHS.get(graph)?;
+    let plan = lock(&held).plan()?;
+    Ok(plan.to_dot())
+}
+
 fn broken() -> Failure {
     fail(Status::Graph, "the graph could not be sealed: build another one")
 }

@@ -23,12 +23,14 @@ mod groups;
 mod loops;
 mod plain;
 mod tasks;
+mod tokens;
+mod traces;
 mod version;
 
 pub use bursts::{
-    BurstConfig, Handler, windlass_burst_add_worker, windlass_burst_create, windlass_burst_destroy,
-    windlass_burst_dispatch_to, windlass_burst_offer, windlass_burst_send, windlass_burst_send_all,
-    windlass_burst_wait_idle,
+    BurstConfig, Handler, windlass_burst_add_worker, windlass_burst_broadcast, windlass_burst_create,
+    windlass_burst_destroy, windlass_burst_dispatch_to, windlass_burst_offer, windlass_burst_send,
+    windlass_burst_send_all, windlass_burst_wait_idle, windlass_burst_while_hot,
 };
 pub use closures::{ClosureKind, windlass_spawn_bytes, windlass_spawn_closure};
 pub use graphs::{
@@ -40,7 +42,9 @@ pub use groups::{
     windlass_group_cancel, windlass_group_create, windlass_group_destroy, windlass_group_spawn, windlass_group_wait,
 };
 pub use here::windlass_worker_index;
-pub use loops::{windlass_for, windlass_join, windlass_wait_idle, windlass_wait_until};
+pub use loops::{
+    windlass_blocking, windlass_for, windlass_isolate, windlass_join, windlass_wait_idle, windlass_wait_until,
+};
 pub use plain::{thread_pool_create, thread_pool_destroy, thread_pool_submit};
 pub use pools::{
     Counters, PoolConfig, ShutdownReport, windlass_pool_counters, windlass_pool_create, windlass_pool_destroy,
@@ -52,4 +56,6 @@ pub use tasks::{
     windlass_task_finish_with, windlass_task_is_done, windlass_task_release, windlass_task_schedule,
     windlass_task_wait, windlass_task_wait_timeout,
 };
+pub use tokens::{windlass_token_cancel, windlass_token_create, windlass_token_destroy, windlass_token_is_cancelled};
+pub use traces::{Write, windlass_graph_dot, windlass_trace_start, windlass_trace_take};
 pub use version::{windlass_abi_version, windlass_struct_size, windlass_version};

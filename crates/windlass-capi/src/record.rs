@@ -16,7 +16,7 @@ use std::ffi::c_void;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
-use windlass_pool::{Prepared, Task};
+use windlass_pool::{CancelToken, Prepared, Task};
 
 use crate::here;
 use crate::life::{Kind, Left, Life, Name, Opaque, Places, lock, parse, stale, to_number};
@@ -73,11 +73,13 @@ pub(crate) struct Record {
     body: UnsafeCell<Body>,
     destroy_result: UnsafeCell<Option<Destroy>>,
     entry: UnsafeCell<Option<&'static Entry>>,
+    token: UnsafeCell<Option<CancelToken>>,
     pub(crate) stage: Mutex<Stage>,
 }
 
 // SAFETY: the cells are written by whoever has the record alone, before it is ready, and read by the one thread that
-// moves it from ready to running or cancelled; `destroy_result` by whoever gives up the last hold.
+// moves it from ready to running or cancelled, the token by the one that has the job; `destroy_result` by whoever gives
+// up the last hold.
 unsafe impl Sync for Record {}
 
 static RECORDS: Places<Record> = Places::new();
@@ -133,6 +135,7 @@ impl Record {
             body: UnsafeCell::new(Body::Nothing),
             destroy_result: UnsafeCell::new(None),
             entry: UnsafeCell::new(None),
+            token: UnsafeCell::new(None),
             stage: Mutex::new(Stage::Nothing),
         }
     }
@@ -167,7 +170,9 @@ impl Record {
     ///
     /// # Safety
     /// The record is reserved, and the caller's alone.
-    pub(crate) unsafe fn set_body(&self, body: Body, destroy_result: Option<Destroy>) {
+    pub(crate) unsafe fn set_body(&self, body: Body, destroy_result: Option<Destroy>, token: Option<CancelToken>) {
+        // SAFETY: passed on to the caller.
+        unsafe { *self.token.get() = token };
         // SAFETY: passed on to the caller.
         unsafe { *self.body.get() = body };
         // SAFETY: as above.
@@ -226,6 +231,8 @@ impl Record {
         let destroy_result = unsafe { &mut *self.destroy_result.get() }.take();
         // SAFETY: as above.
         unsafe { *self.body.get() = Body::Nothing };
+        // SAFETY: as above.
+        unsafe { *self.token.get() = None };
         let has_result = self.state.load(Ordering::Acquire) == ENDED && !self.is_taken.load(Ordering::Acquire);
         let result = self.result();
         let stage = std::mem::replace(&mut *lock(&self.stage), Stage::Nothing);
@@ -315,7 +322,9 @@ impl Job {
     pub(crate) fn run(self) {
         // SAFETY: written before the record was made ready.
         let entry = unsafe { *self.0.entry.get() };
-        if entry.is_some_and(Entry::refuses_task) || !self.0.begin(RUNNING) {
+        // SAFETY: as above.
+        let is_cancelled = unsafe { &*self.0.token.get() }.as_ref().is_some_and(CancelToken::is_cancelled);
+        if is_cancelled || entry.is_some_and(Entry::refuses_task) || !self.0.begin(RUNNING) {
             // Given up in `drop`, unless it was before.
             return;
         }

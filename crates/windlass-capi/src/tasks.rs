@@ -12,6 +12,7 @@ use crate::life::{Opaque, lock};
 use crate::pools::{Access, User, check_same, enter, read_sized};
 use crate::record::{Body, Destroy, RecordRef, Run, Stage};
 use crate::status::{Failure, Status, fail, guard, invalid, of_panic};
+use crate::tokens;
 
 /// `windlass_task_options`.
 #[derive(Debug, Clone, Copy)]
@@ -23,6 +24,7 @@ pub struct TaskOptions {
     pub destroy_result: Option<Destroy>,
     pub priority: c_int,
     pub reserved: c_int,
+    pub cancel: Opaque,
 }
 
 fn priority_of(number: c_int) -> Result<Priority, Failure> {
@@ -39,7 +41,14 @@ fn priority_of(number: c_int) -> Result<Priority, Failure> {
 /// # Safety
 /// As `read_sized`.
 unsafe fn options_of(options: *const TaskOptions) -> Result<(TaskOptions, Priority), Failure> {
-    let usual = TaskOptions { size: 0, destroy_arg: None, destroy_result: None, priority: 0, reserved: 0 };
+    let usual = TaskOptions {
+        size: 0,
+        destroy_arg: None,
+        destroy_result: None,
+        priority: 0,
+        reserved: 0,
+        cancel: std::ptr::null_mut(),
+    };
     // SAFETY: passed on to the caller.
     let options = unsafe { read_sized(options, size_of::<usize>()) }?.unwrap_or(usual);
     Ok((options, priority_of(options.priority)?))
@@ -72,7 +81,7 @@ pub unsafe extern "C" fn windlass_spawn(
         // SAFETY: passed on to the caller.
         let (options, priority) = unsafe { options_of(options) }?;
         let access = enter(pool)?;
-        let record = new_record(&access, function, arg, &options, !task.is_null());
+        let record = new_record(&access, function, arg, &options, !task.is_null())?;
         let job = record.job();
         record.make_ready();
         if task.is_null() {
@@ -95,12 +104,19 @@ pub unsafe extern "C" fn windlass_spawn(
     })
 }
 
-fn new_record(access: &Access, run: Run, arg: *mut c_void, options: &TaskOptions, with_handle: bool) -> RecordRef {
+fn new_record(
+    access: &Access,
+    run: Run,
+    arg: *mut c_void,
+    options: &TaskOptions,
+    with_handle: bool,
+) -> Result<RecordRef, Failure> {
+    let token = tokens::of(options.cancel)?;
     let record = RecordRef::new(access.entry, access.number, with_handle);
     let body = Body::Call { run, arg: User(arg), destroy_arg: options.destroy_arg };
     // SAFETY: the record is new.
-    unsafe { record.set_body(body, options.destroy_result) };
-    record
+    unsafe { record.set_body(body, options.destroy_result, token) };
+    Ok(record)
 }
 
 fn prepare(access: &Access, priority: Priority, run: impl FnOnce() + Send + 'static) -> windlass_pool::Prepared<()> {
@@ -130,7 +146,7 @@ pub unsafe extern "C" fn windlass_prepare(
         // SAFETY: passed on to the caller.
         let (options, priority) = unsafe { options_of(options) }?;
         let access = enter(pool)?;
-        let record = new_record(&access, function, arg, &options, true);
+        let record = new_record(&access, function, arg, &options, true)?;
         let job = record.job();
         // The pool may have no slot: then the job is dropped unready, and the argument stays the caller's.
         let prepared = catch_unwind(AssertUnwindSafe(|| prepare(&access, priority, move || job.run())));
@@ -187,7 +203,9 @@ fn not_prepared() -> Failure {
 pub extern "C" fn windlass_task_continue_with(before: Opaque, next: Opaque) -> Status {
     guard("windlass_task_continue_with", || {
         let (before, next) = pair(before, next)?;
-        let _access = enter(before.pool() as Opaque)?;
+        // With both locked no task may run here, which might ask for one of them.
+        let access = enter(before.pool() as Opaque)?;
+        access.pool().ensure_slot();
         with_both(&before, &next, |first, second| {
             let Stage::Prepared(next) = second else { return Err(not_prepared()) };
             match first {
@@ -208,7 +226,9 @@ pub extern "C" fn windlass_task_continue_with(before: Opaque, next: Opaque) -> S
 pub extern "C" fn windlass_task_finish_with(child: Opaque, parent: Opaque) -> Status {
     guard("windlass_task_finish_with", || {
         let (child, parent) = pair(child, parent)?;
-        let _access = enter(child.pool() as Opaque)?;
+        // As above.
+        let access = enter(child.pool() as Opaque)?;
+        access.pool().ensure_slot();
         let ended = || fail(Status::Ended, "the parent has ended: attach its children before they can end it");
         with_both(&child, &parent, |first, second| {
             let Stage::Prepared(child) = first else { return Err(not_prepared()) };
