@@ -3,13 +3,17 @@
 //! A [`Server`] is built from a store, [`Handlers`] and a [`ServerConfig`], and started inside a tokio runtime. It
 //! is a handful of services over one shared state ([`inflight`]): the *fetcher* leases, *runners* run, the *acker*
 //! reports, the *poller* makes due jobs ready, the *reaper* takes over from lost processes, the *pruner* forgets,
-//! the *heartbeat* says that this one lives. None knows another; they meet in what is in flight.
+//! the *recorder* measures, the *heartbeat* says that this one lives. None knows another; they meet in what is in flight.
 //!
 //! # Quiet and stop
 //! *Quiet* means no new leases; what is leased and not started is handed back. *Stop* is quiet, then: wait for
 //! running jobs up to the configured time; tell the rest to give way; hand back what still does not end; wait until
 //! every verdict is in the store; leave. So a graceful stop loses nothing and runs nothing twice at the same time.
 //! A server that is dropped without a stop behaves like a crash: its jobs go on elsewhere when its lease runs out.
+//!
+//! Both may be asked for from inside ([`RunningServer::quiet`], [`RunningServer::stop`]) or from anywhere through the
+//! store ([`Client::order`]); it is the same path: a flag is raised, and the *conductor*, a task that every running
+//! server has, brings the services to their end when it sees that a stop was asked for.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -38,6 +42,7 @@ use crate::server::inflight::InFlight;
 use crate::server::poller::Poller;
 use crate::server::pruner::Pruner;
 use crate::server::reaper::Reaper;
+use crate::server::recorder::{Meter, Recorder};
 use crate::server::service::{Service, Supervision, drive, drive_on_thread};
 use crate::store::{MemberId, MemberInfo, Store, Verdict};
 
@@ -50,6 +55,7 @@ pub(crate) mod poller;
 pub(crate) mod process;
 pub(crate) mod pruner;
 pub(crate) mod reaper;
+pub(crate) mod recorder;
 pub(crate) mod runner;
 pub(crate) mod service;
 pub(crate) mod unwind;
@@ -110,21 +116,24 @@ impl Server {
         let shared = self.shared;
         shared.join().await?;
         let (stop, stopped) = watch::channel(false);
-        let services: [Box<dyn Service>; 5] = [
+        let services: [Box<dyn Service>; 6] = [
             Box::new(Fetcher::new(Arc::clone(&shared))),
             Box::new(Acker::new(Arc::clone(&shared))),
             Box::new(Poller::new(Arc::clone(&shared))),
             Box::new(Reaper::new(Arc::clone(&shared))),
             Box::new(Pruner::new(Arc::clone(&shared))),
+            Box::new(Recorder::new(Arc::clone(&shared))),
         ];
         let driven =
             services.map(|service| tokio::spawn(drive(service, stopped.clone(), Arc::clone(&shared.supervision))));
         let heartbeat = HeartbeatThread::start(&shared)?;
         tracing::info!(member = %shared.membership.current(), store = shared.store.describe().url, "server started");
-        Ok(RunningServer { shared, stop, driven: driven.into(), heartbeat: Some(heartbeat) })
+        let ensemble =
+            Ensemble { shared: Arc::clone(&shared), stop: StopServices(stop), driven: driven.into(), heartbeat };
+        Ok(RunningServer { shared, conductor: tokio::spawn(ensemble.conduct()) })
     }
 
-    /// Starts, runs until `shutdown` answers, and stops gracefully.
+    /// Starts, runs until `shutdown` answers or somebody orders the process to stop, and stops gracefully.
     ///
     /// # Errors
     /// [`Error::Store`] when the store does not take the new member.
@@ -133,7 +142,10 @@ impl Server {
     /// Outside a tokio runtime.
     pub async fn run(self, shutdown: impl Future<Output = ()>) -> Result<StopReport, Error> {
         let running = self.start().await?;
-        shutdown.await;
+        tokio::select! {
+            () = shutdown => {}
+            () = running.stop_asked() => {}
+        }
         Ok(running.stop().await)
     }
 }
@@ -191,15 +203,13 @@ impl HeartbeatThread {
 #[derive(Debug)]
 pub struct RunningServer {
     shared: Arc<Shared>,
-    stop: watch::Sender<bool>,
-    driven: Vec<JoinHandle<()>>,
-    heartbeat: Option<HeartbeatThread>,
+    conductor: JoinHandle<StopReport>,
 }
 
 impl RunningServer {
     /// Stops leasing, and hands back what has not started. Running jobs go on. Cannot be undone.
     pub fn quiet(&self) {
-        self.shared.quiet.send_replace(true);
+        self.shared.become_quiet();
     }
 
     /// A client of the same store.
@@ -219,21 +229,52 @@ impl RunningServer {
 
     /// What is running now, one line for each job: id, kind, attempt, and for how long.
     pub fn dump(&self) -> Vec<String> {
-        let now = self.shared.store.now();
-        let line = |ctx: crate::context::Context| {
-            let ran_ms = now.since(ctx.started_at()).as_millis();
-            format!("{} {} attempt {} running {ran_ms} ms", ctx.id(), ctx.kind(), ctx.attempt())
-        };
-        self.shared.in_flight.running().into_iter().map(line).collect()
+        self.shared.dump()
+    }
+
+    /// Answers when somebody has ordered this process to stop ([`Client::order`]). It is stopping by itself then: call
+    /// [`RunningServer::stop`] to wait for the end.
+    pub async fn stop_asked(&self) {
+        raised(&self.shared.stop).await;
     }
 
     /// Stops gracefully: quiet, wait for running jobs up to the configured time, tell the rest to give way, hand
     /// back what does not end, wait until the store has every verdict, leave.
     ///
     /// Takes up to `stop_timeout` + `cancel_grace`, and up to the lease and 5 s more when the store cannot be reached.
+    ///
+    /// # Panics
+    /// When the runtime it was started on has ended.
     pub async fn stop(mut self) -> StopReport {
-        self.quiet();
+        self.shared.begin_stop();
+        (&mut self.conductor)
+            .await
+            .unwrap_or_else(|error| panic!("the server's conductor did not come to its end: {error}"))
+    }
+}
+
+impl Drop for RunningServer {
+    fn drop(&mut self) {
+        // Drops the ensemble where it waits, and with it the services. After a stop there is nothing left to abort.
+        self.conductor.abort();
+    }
+}
+
+/// What plays while a server runs, in the hands of the one task that ends it.
+struct Ensemble {
+    shared: Arc<Shared>,
+    stop: StopServices,
+    driven: Vec<JoinHandle<()>>,
+    /// Its thread ends when it is dropped.
+    heartbeat: HeartbeatThread,
+}
+
+impl Ensemble {
+    /// Waits until a stop is asked for, and carries it out.
+    async fn conduct(self) -> StopReport {
         let shared = Arc::clone(&self.shared);
+        raised(&shared.stop).await;
+        shared.become_quiet();
         let config = &shared.config;
         if tokio::time::timeout(config.stop_timeout, shared.in_flight.until(|load| load.is_calm())).await.is_err() {
             shared.in_flight.cancel_all(CancelCause::Stop);
@@ -243,6 +284,10 @@ impl RunningServer {
         }
         let flushed = shared.in_flight.until(|load| load.is_calm() && load.unacked == 0);
         let is_flushed = tokio::time::timeout(config.lease + FLUSH_TIME, flushed).await.is_ok();
+        // A store that does not answer has kept the flush waiting already.
+        if is_flushed {
+            recorder::record(&shared).await;
+        }
         let left_behind = shared.leave().await;
         self.end().await;
         let report = StopReport { is_clean: is_flushed && left_behind == 0, left_behind, stats: shared.stats() };
@@ -250,24 +295,31 @@ impl RunningServer {
         report
     }
 
-    async fn end(&mut self) {
-        self.stop.send_replace(true);
-        for service in self.driven.drain(..) {
+    async fn end(self) {
+        drop(self.stop);
+        for service in self.driven {
             if let Err(error) = service.await {
                 tracing::error!(%error, "a service did not end well");
             }
         }
-        if let Some(heartbeat) = self.heartbeat.take() {
-            let _joined = tokio::task::spawn_blocking(|| heartbeat.end()).await;
-        }
+        let heartbeat = self.heartbeat;
+        let _joined = tokio::task::spawn_blocking(|| heartbeat.end()).await;
     }
 }
 
-impl Drop for RunningServer {
+/// Ends the services when it is dropped.
+struct StopServices(watch::Sender<bool>);
+
+impl Drop for StopServices {
     fn drop(&mut self) {
-        // Ends the services; the thread of the heartbeat ends with its channel.
-        self.stop.send_replace(true);
+        self.0.send_replace(true);
     }
+}
+
+/// Answers when a flag is up.
+async fn raised(flag: &watch::Sender<bool>) {
+    // The sender is borrowed, so it is there: waiting for it cannot fail.
+    let _ = flag.subscribe().wait_for(|is_up| *is_up).await;
 }
 
 /// How a stop went.
@@ -324,9 +376,11 @@ pub(crate) struct Shared {
     pub(crate) in_flight: InFlight,
     pub(crate) membership: Membership,
     pub(crate) tally: Tally,
+    pub(crate) meter: Meter,
     pub(crate) supervision: Arc<Supervision>,
     pub(crate) subscriber: Arc<dyn Subscriber>,
     quiet: watch::Sender<bool>,
+    stop: watch::Sender<bool>,
     complaints: Mutex<HashMap<&'static str, Stopwatch>>,
 }
 
@@ -344,9 +398,11 @@ impl Shared {
             in_flight: InFlight::new(config.concurrency as usize),
             membership: Membership::new(&entropy),
             tally: Tally::default(),
+            meter: Meter::default(),
             supervision: Arc::default(),
             subscriber: Arc::new(Unwatched),
             quiet: watch::Sender::new(false),
+            stop: watch::Sender::new(false),
             complaints: Mutex::default(),
             store,
             config,
@@ -391,6 +447,26 @@ impl Shared {
         for _ in 0..count {
             tokio::spawn(runner::work(Arc::clone(self)));
         }
+    }
+
+    /// Leases no more from now on.
+    pub(crate) fn become_quiet(&self) {
+        self.quiet.send_replace(true);
+    }
+
+    /// Has the conductor stop the server. Returns at once.
+    pub(crate) fn begin_stop(&self) {
+        self.stop.send_replace(true);
+    }
+
+    /// What is running now, one line for each job.
+    pub(crate) fn dump(&self) -> Vec<String> {
+        let now = self.store.now();
+        let line = |ctx: crate::context::Context| {
+            let ran_ms = now.since(ctx.started_at()).as_millis();
+            format!("{} {} attempt {} running {ran_ms} ms", ctx.id(), ctx.kind(), ctx.attempt())
+        };
+        self.in_flight.running().into_iter().map(line).collect()
     }
 
     pub(crate) fn is_quiet(&self) -> bool {

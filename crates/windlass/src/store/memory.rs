@@ -17,12 +17,13 @@ use crate::job::{JobId, JobRecord, LeaseToken, LeasedJob, NewJob};
 use crate::state::State;
 use crate::store::{
     Changed, ClearFilter, Counts, DayTotals, Finding, Finished, Inserted, JobPage, JobQuery, Keep, LeasePlan, MemberId,
-    MemberInfo, Orders, ProcessInfo, Promoted, QueueInfo, Reaped, Reply, Ring, Severity, Store, StoreInfo, Verdict,
-    Vitals, limits,
+    MemberInfo, Orders, ProcessInfo, ProcessOrder, ProcessTarget, Promoted, QueueInfo, Reaped, Reply, Ring, Sample,
+    Series, SeriesQuery, Severity, Store, StoreInfo, Verdict, Vitals, limits,
 };
 
 mod admin;
 mod ledger;
+mod measuring;
 mod reading;
 
 use ledger::Ledger;
@@ -95,6 +96,14 @@ impl Store for MemoryStore {
         }))
     }
 
+    fn restore(&self, batch: Vec<JobRecord>) -> Reply<'_, Vec<Inserted>> {
+        ready(self.step("restore", |ledger, now| {
+            failpoint::hit("memory.restore")?;
+            limits::check_restorable(&batch)?;
+            Ok(batch.into_iter().map(|job| ledger.restore(job, now)).collect())
+        }))
+    }
+
     fn lease(&self, member: &MemberId, plan: LeasePlan) -> Reply<'_, Vec<LeasedJob>> {
         ready(self.step("lease", |ledger, now| {
             failpoint::hit("memory.lease")?;
@@ -126,6 +135,10 @@ impl Store for MemoryStore {
             failpoint::hit("memory.beat")?;
             ledger.beat(member, vitals, now)
         }))
+    }
+
+    fn order(&self, to: ProcessTarget, order: ProcessOrder) -> Reply<'_, usize> {
+        ready(self.step("order", |ledger, _| Ok(ledger.order(&to, order))))
     }
 
     fn leave(&self, member: &MemberId) -> Reply<'_, usize> {
@@ -236,6 +249,19 @@ impl Store for MemoryStore {
             limits::check_days(days)?;
             Ok(ledger.history(days, now))
         }))
+    }
+
+    fn record(&self, member: &MemberId, samples: Vec<Sample>) -> Reply<'_, ()> {
+        ready(self.step("record", |ledger, now| {
+            limits::check_samples(&samples)?;
+            ledger.member("record", member)?;
+            ledger.record(samples, now);
+            Ok(())
+        }))
+    }
+
+    fn series(&self, query: SeriesQuery) -> Reply<'_, Series> {
+        ready(self.step("series", |ledger, now| Ok(ledger.series(&query, now))))
     }
 
     fn check(&self) -> Reply<'_, Vec<Finding>> {

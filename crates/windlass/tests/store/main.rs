@@ -6,6 +6,10 @@
 mod fixture;
 mod jobs;
 mod looking;
+mod measurements;
 mod members;
 mod model;
+mod moving;
+mod restoring;
 mod sqlite_alone;
+mod sweeps;

@@ -24,13 +24,15 @@ use crate::store::sqlite::reading::{Question, Reader};
 use crate::store::sqlite::writer::{Lane, Queue, Writer};
 use crate::store::{
     Changed, ClearFilter, Counts, DayTotals, Finding, Finished, Inserted, JobPage, JobQuery, Keep, LeasePlan, MemberId,
-    MemberInfo, Orders, ProcessInfo, Promoted, QueueInfo, Reaped, Reply, Ring, Store, StoreInfo, Verdict, Vitals,
+    MemberInfo, Orders, ProcessInfo, ProcessOrder, ProcessTarget, Promoted, QueueInfo, Reaped, Reply, Ring, Sample,
+    Series, SeriesQuery, Store, StoreInfo, Verdict, Vitals,
 };
 
 mod admin;
 mod failure;
 mod file;
 mod ledger;
+mod measuring;
 mod reading;
 mod rows;
 mod schema;
@@ -206,6 +208,13 @@ impl Store for SqliteStore {
         self.write("insert", Lane::Work, batch.len(), move |ledger| ledger.insert(&batch))
     }
 
+    fn restore(&self, batch: Vec<JobRecord>) -> Reply<'_, Vec<Inserted>> {
+        if let Err(error) = limits::check_restorable(&batch) {
+            return refuse(error);
+        }
+        self.write("restore", Lane::Work, batch.len(), move |ledger| ledger.restore(&batch))
+    }
+
     fn lease(&self, member: &MemberId, plan: LeasePlan) -> Reply<'_, Vec<LeasedJob>> {
         if let Err(error) = limits::check_len("lease", plan.max) {
             return refuse(error);
@@ -233,6 +242,10 @@ impl Store for SqliteStore {
     fn beat(&self, member: &MemberId, vitals: Vitals) -> Reply<'_, Orders> {
         let member = member.clone();
         self.write("beat", Lane::Control, 1, move |ledger| ledger.beat(&member, vitals))
+    }
+
+    fn order(&self, to: ProcessTarget, order: ProcessOrder) -> Reply<'_, usize> {
+        self.write("order", Lane::Work, 1, move |ledger| ledger.order(&to, order))
     }
 
     fn leave(&self, member: &MemberId) -> Reply<'_, usize> {
@@ -360,6 +373,19 @@ impl Store for SqliteStore {
             Err(error) => refuse(error),
             Ok(()) => self.read("history", move |reader| reader.history(days, now)),
         }
+    }
+
+    fn record(&self, member: &MemberId, samples: Vec<Sample>) -> Reply<'_, ()> {
+        if let Err(error) = limits::check_samples(&samples) {
+            return refuse(error);
+        }
+        let member = member.clone();
+        self.write("record", Lane::Work, samples.len(), move |ledger| ledger.record(&member, &samples))
+    }
+
+    fn series(&self, query: SeriesQuery) -> Reply<'_, Series> {
+        let now = self.clock.now();
+        self.read("series", move |reader| reader.series(&query, now))
     }
 
     fn check(&self) -> Reply<'_, Vec<Finding>> {
