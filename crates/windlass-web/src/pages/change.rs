@@ -75,7 +75,8 @@ async fn change_all(shared: &Shared, edit: Edit, wanted: &Wanted) -> Result<Done
     }
     let until = Instant::now() + shared.options.limits.change_time;
     let mut sweep = shared.client.sweep(edit, filter).await?;
-    let mut more = true;
+    // One step at least, so that asking again and again comes to an end.
+    let mut more = sweep.step().await?;
     while more && Instant::now() < until {
         more = sweep.step().await?;
     }
@@ -87,7 +88,7 @@ async fn clear(shared: &Shared, name: &str) -> Result<Done, Failure> {
     let filter = ClearFilter { state: Some(JobState::Ready), queue: Some(name.to_owned()) };
     let until = Instant::now() + shared.options.limits.change_time;
     let mut done = Done { more: true, ..Done::default() };
-    while done.more && Instant::now() < until {
+    while done.more && (done.swept.changed == 0 || Instant::now() < until) {
         let removed = shared.client.store().clear(filter.clone(), CLEAR_LEN).await.map_err(windlass::Error::from)?;
         done.swept.changed += removed as u64;
         done.more = removed > 0;
