@@ -12,6 +12,8 @@ mod doctor;
 mod enqueue;
 mod exit;
 mod jobs;
+mod load;
+mod migrate;
 mod order;
 mod output;
 mod pause;
@@ -86,10 +88,14 @@ enum Command {
     Resume(pause::Arguments),
     /// Remove jobs
     Prune(prune::Arguments),
+    /// Move every job of one store into another; may be repeated after an interruption
+    Migrate(migrate::Arguments),
     /// Examine the store
     Doctor,
     /// Show the configuration in force
     Config(config::Arguments),
+    /// Measure what a store and a server can take, and whether every job comes through
+    Load(load::Arguments),
     /// Print a completion script for a shell
     Completions(completions::Arguments),
 }
@@ -121,8 +127,10 @@ fn run(common: &Common, command: Command) -> anyhow::Result<()> {
         Command::Pause(arguments) => pause::pause(common, &arguments),
         Command::Resume(arguments) => pause::resume(common, &arguments),
         Command::Prune(arguments) => prune::run(common, &arguments),
+        Command::Migrate(arguments) => migrate::run(common, &arguments),
         Command::Doctor => doctor::run(common),
         Command::Config(arguments) => config::run(common, &arguments),
+        Command::Load(arguments) => load::run(common, &arguments),
         Command::Completions(arguments) => completions::run(&arguments),
     }
 }

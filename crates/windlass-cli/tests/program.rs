@@ -225,6 +225,25 @@ fn a_server_works_a_queue_shows_itself_and_stops_at_term() {
 }
 
 #[test]
+fn a_store_is_moved_into_another_and_back() {
+    let dir = tempfile::tempdir().unwrap();
+    for _ in 0..3 {
+        printed(dir.path(), &["enqueue", "mail.send", "[1]", "--store", "sqlite:a.db"]);
+    }
+    let first = json(dir.path(), &["jobs", "ls", "--store", "sqlite:a.db"]);
+
+    let moved = json(dir.path(), &["migrate", "--from", "sqlite:a.db", "--to", "sqlite:b.db"]);
+    let left = printed(dir.path(), &["migrate", "--from", "sqlite:a.db", "--to", "sqlite:b.db"]);
+    printed(dir.path(), &["migrate", "--from", "sqlite:b.db", "--to", "sqlite:a.db"]);
+
+    assert_eq!((moved["moved"].as_u64(), moved["jobs"]["ready"].as_u64()), (Some(3), Some(3)));
+    assert!(left.contains("moved 0 jobs"), "{left}");
+    assert_eq!(json(dir.path(), &["jobs", "ls", "--store", "sqlite:a.db"]), first);
+    let same = complaint(dir.path(), 5, &["migrate", "--from", "sqlite:a.db", "--to", "sqlite:a.db"]);
+    assert!(same.contains("the same store"), "{same}");
+}
+
+#[test]
 fn jobs_are_found_by_a_text_in_them() {
     let dir = tempfile::tempdir().unwrap();
     let id = printed(dir.path(), &["enqueue", "mail.send", r#"{"to":"ann"}"#]).trim().to_owned();

@@ -96,6 +96,14 @@ impl Store for MemoryStore {
         }))
     }
 
+    fn restore(&self, batch: Vec<JobRecord>) -> Reply<'_, Vec<Inserted>> {
+        ready(self.step("restore", |ledger, now| {
+            failpoint::hit("memory.restore")?;
+            limits::check_restorable(&batch)?;
+            Ok(batch.into_iter().map(|job| ledger.restore(job, now)).collect())
+        }))
+    }
+
     fn lease(&self, member: &MemberId, plan: LeasePlan) -> Reply<'_, Vec<LeasedJob>> {
         ready(self.step("lease", |ledger, now| {
             failpoint::hit("memory.lease")?;

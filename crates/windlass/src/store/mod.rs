@@ -81,6 +81,14 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     /// jobs, each valid ([`NewJob::validate`]); else [`StoreError::Invalid`] and nothing is stored.
     fn insert(&self, batch: Vec<NewJob>) -> Reply<'_, Vec<Inserted>>;
 
+    /// Stores jobs that come from another store, each in the state in which it stood there, in one step.
+    ///
+    /// Times, attempts, runs, recoveries, errors and results come with them; a job is put at the back of its equals. A job
+    /// whose id is known already is left as it is and answered with [`Inserted::Duplicate`], so a restore whose answer
+    /// was lost may be repeated. It is no enqueuing: the totals do not count it. At most
+    /// [`crate::job::BATCH_LEN_MAX`] jobs, none of them running; else [`StoreError::Invalid`] and nothing is stored.
+    fn restore(&self, batch: Vec<JobRecord>) -> Reply<'_, Vec<Inserted>>;
+
     /// Takes up to `plan.max` ready jobs into the member's ledger, following `plan.takes` in order and each queue
     /// in the order of `run_at`, oldest first. Attempt and run are counted up.
     ///

@@ -9,5 +9,7 @@ mod looking;
 mod measurements;
 mod members;
 mod model;
+mod moving;
+mod restoring;
 mod sqlite_alone;
 mod sweeps;

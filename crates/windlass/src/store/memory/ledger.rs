@@ -150,6 +150,25 @@ impl Ledger {
         Inserted::Accepted(id)
     }
 
+    pub(super) fn restore(&mut self, job: JobRecord, now: Timestamp) -> Inserted {
+        let id = job.id;
+        if self.jobs.contains_key(&id) {
+            return Inserted::Duplicate(id);
+        }
+        assert!(is_allowed(Event::Restore, None, Some(job.state)), "a running job cannot be restored");
+        self.arrivals += 1;
+        let record = JobRecord {
+            leased_at: None,
+            member: None,
+            cancel_asked: false,
+            finished_at: job.state.is_final().then(|| job.finished_at.unwrap_or(now)),
+            ..job
+        };
+        let window_began_at = (record.recoveries > 0).then_some(now);
+        self.put(Entry { record, arrival: self.arrivals, window_began_at });
+        Inserted::Accepted(id)
+    }
+
     pub(super) fn lease(&mut self, member: &MemberId, plan: &LeasePlan, now: Timestamp) -> Vec<LeasedJob> {
         let mut leased = Vec::new();
         let mut holds_suspect = self.held_by(member).any(is_suspect);

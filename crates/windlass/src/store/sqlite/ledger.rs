@@ -7,9 +7,9 @@ use rusqlite::{CachedStatement, Connection, OptionalExtension, Row, params};
 
 use crate::clock::Timestamp;
 use crate::error::StoreError;
-use crate::job::{ErrorInfo, JobId, LeaseToken, LeasedJob, NewJob, Payload, Settings};
+use crate::job::{ErrorInfo, JobId, JobRecord, LeaseToken, LeasedJob, NewJob, Payload, Settings};
 use crate::state::State;
-use crate::store::sqlite::rows::{self, id_from, settings_text};
+use crate::store::sqlite::rows::{self, error_text, id_from, settings_text};
 use crate::store::sqlite::tally::Tally;
 use crate::store::{
     Finished, Inserted, LeasePlan, MemberId, MemberInfo, Orders, ProcessOrder, ProcessTarget, Promoted, RECOVERIES_MAX,
@@ -96,6 +96,50 @@ impl Ledger<'_> {
             }
         }
         Ok(answers)
+    }
+
+    pub(super) fn restore(&mut self, batch: &[JobRecord]) -> Answer<Vec<Inserted>> {
+        batch.iter().map(|job| self.restore_one(job)).collect()
+    }
+
+    fn restore_one(&mut self, job: &JobRecord) -> Answer<Inserted> {
+        let now = self.now_ms();
+        let began = if job.state.is_final() { job.finished_at.map_or(now, Timestamp::as_millis) } else { now };
+        let inserted = self
+            .sql(
+                "INSERT INTO job (id, kind, queue, state, attempt, run, run_at, state_at, enqueued_at, at_most_once,
+                                  payload, settings, expires_at, recoveries, window_at, failed_at, keep_until, reason,
+                                  error, result)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20)
+                 ON CONFLICT (id) DO NOTHING",
+            )?
+            .execute(params![
+                job.id.as_bytes(),
+                job.kind,
+                job.queue,
+                job.state.code(),
+                job.attempt,
+                job.run as i64,
+                job.run_at.as_millis(),
+                began,
+                job.enqueued_at.as_millis(),
+                job.at_most_once,
+                job.payload.as_bytes(),
+                settings_text(&job.settings),
+                job.expires_at.map(Timestamp::as_millis),
+                job.recoveries,
+                (job.recoveries > 0).then_some(now),
+                job.failed_at.map(Timestamp::as_millis),
+                job.keep_until.map(Timestamp::as_millis),
+                job.reason,
+                error_text(job.error.as_ref()),
+                job.result.as_ref().map(Payload::as_bytes),
+            ])?;
+        if inserted == 0 {
+            return Ok(Inserted::Duplicate(job.id));
+        }
+        self.tally.note(&job.queue, None, Some(job.state));
+        Ok(Inserted::Accepted(job.id))
     }
 
     /// The key of a member that still has its rights.

@@ -208,6 +208,13 @@ impl Store for SqliteStore {
         self.write("insert", Lane::Work, batch.len(), move |ledger| ledger.insert(&batch))
     }
 
+    fn restore(&self, batch: Vec<JobRecord>) -> Reply<'_, Vec<Inserted>> {
+        if let Err(error) = limits::check_restorable(&batch) {
+            return refuse(error);
+        }
+        self.write("restore", Lane::Work, batch.len(), move |ledger| ledger.restore(&batch))
+    }
+
     fn lease(&self, member: &MemberId, plan: LeasePlan) -> Reply<'_, Vec<LeasedJob>> {
         if let Err(error) = limits::check_len("lease", plan.max) {
             return refuse(error);
