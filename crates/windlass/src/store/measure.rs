@@ -3,13 +3,15 @@
 //! A server sums up what its runs took in [`Sample`]s, one for each kind and queue, and hands them to its store every
 //! few seconds ([`Store::record`](super::Store::record)). The store adds them to the minute, the ten minutes and the
 //! hour of its clock at once, so that nothing has to be rolled up later, and forgets what has left its [`Span`].
-//! [`Store::series`](super::Store::series) answers a dense row of [`Point`]s for a chart.
+//! [`Store::series`](super::Store::series) answers a dense row of [`Point`]s for a chart, and
+//! [`Store::meters`](super::Store::meters) sums that only grow, for those who collect metrics themselves.
 //!
 //! # What bounds the space
 //! A store keeps at most [`METERS_MAX`] pairs of kind and queue; the rest is summed up under [`OTHER`]. Each has at
 //! most 60 minutes, 144 spells of ten minutes and 720 hours. Queue depth is kept likewise, for the [`METERS_MAX`]
 //! longest queues of each minute. A pair that has not been seen for longer than a month makes room for others.
 
+use serde::ser::SerializeStruct;
 use serde::{Deserialize, Serialize};
 
 use crate::clock::Timestamp;
@@ -110,6 +112,8 @@ pub struct Measure {
     pub failed: u64,
     /// How long the runs that succeeded took together, in milliseconds.
     pub run_ms: u64,
+    /// How long after their time the runs began that have ended, together, in milliseconds.
+    pub start_ms: u64,
     /// How long each run took that succeeded.
     pub run: Histogram,
     /// How long after its time each run began that has ended, whatever it ended with.
@@ -122,6 +126,7 @@ impl Measure {
         self.processed = self.processed.saturating_add(other.processed);
         self.failed = self.failed.saturating_add(other.failed);
         self.run_ms = self.run_ms.saturating_add(other.run_ms);
+        self.start_ms = self.start_ms.saturating_add(other.start_ms);
         self.run.add(&other.run);
         self.start.add(&other.start);
     }
@@ -212,22 +217,56 @@ pub struct Series {
     pub kinds: Vec<KindMeasure>,
 }
 
-/// One step of a series.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+impl Series {
+    /// Adds what another store of the same clock measured: its runs, and its ready jobs.
+    pub(crate) fn add(&mut self, other: Series) {
+        for (mine, others) in self.points.iter_mut().zip(other.points).filter(|(mine, others)| mine.at == others.at) {
+            mine.measure.add(&others.measure);
+            mine.ready = match (mine.ready, others.ready) {
+                (Some(a), Some(b)) => Some(a + b),
+                (a, b) => a.or(b),
+            };
+        }
+        self.total.add(&other.total);
+        for KindMeasure { kind, measure } in other.kinds {
+            match self.kinds.iter_mut().find(|mine| mine.kind == kind) {
+                Some(mine) => mine.measure.add(&measure),
+                None => self.kinds.push(KindMeasure { kind, measure }),
+            }
+        }
+        busiest_first(&mut self.kinds);
+    }
+}
+
+fn busiest_first(kinds: &mut [KindMeasure]) {
+    kinds.sort_by(|a, b| b.measure.processed.cmp(&a.measure.processed).then_with(|| a.kind.cmp(&b.kind)));
+}
+
+/// One step of a series. Written as JSON with percentiles in the place of the histograms.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Point {
     /// When the step began.
     pub at: Timestamp,
-    /// Runs that succeeded or failed.
-    pub processed: u64,
-    /// Of these, runs that failed.
-    pub failed: u64,
-    /// How long runs took that succeeded.
-    pub run: Option<Percentiles>,
-    /// How long after their time runs began.
-    pub start: Option<Percentiles>,
+    /// What the runs came to that ended in it.
+    pub measure: Measure,
     /// The most jobs that were ready at a look within the step; a look is taken once a minute. `None` when nobody
     /// looked, or only one kind is asked for.
     pub ready: Option<u64>,
+}
+
+impl Serialize for Point {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Point { at, measure, ready } = self;
+        let mut point = serializer.serialize_struct("Point", 7)?;
+        point.serialize_field("at", at)?;
+        point.serialize_field("processed", &measure.processed)?;
+        point.serialize_field("failed", &measure.failed)?;
+        point.serialize_field("run_ms", &measure.run_ms)?;
+        point.serialize_field("run", &measure.run.percentiles())?;
+        point.serialize_field("start", &measure.start.percentiles())?;
+        point.serialize_field("ready", ready)?;
+        point.end()
+    }
 }
 
 /// What the runs of one kind came to.
@@ -282,16 +321,13 @@ impl SeriesBuilder {
     }
 
     pub(crate) fn finish(mut self) -> Series {
-        self.kinds.sort_by(|a, b| b.measure.processed.cmp(&a.measure.processed).then_with(|| a.kind.cmp(&b.kind)));
+        busiest_first(&mut self.kinds);
         let mut total = Measure::default();
         self.steps.iter().for_each(|(measure, _)| total.add(measure));
         let (oldest, step_ms) = (self.oldest, self.span.step_ms());
         let point = |(index, (measure, ready)): (usize, (Measure, Option<u64>))| Point {
             at: Timestamp::from_millis(oldest + index as i64 * step_ms),
-            processed: measure.processed,
-            failed: measure.failed,
-            run: measure.run.percentiles(),
-            start: measure.start.percentiles(),
+            measure,
             ready,
         };
         let points = self.steps.into_iter().enumerate().map(point).collect();
@@ -353,9 +389,9 @@ mod tests {
             let series = builder.finish();
 
             assert_eq!(series.points.len(), span.points());
-            assert_eq!((series.points[0].processed, series.total.processed), (1, 2));
+            assert_eq!((series.points[0].measure.processed, series.total.processed), (1, 2));
             let last = series.points.last().unwrap();
-            assert_eq!((last.at.as_millis(), last.processed, last.ready), (span.step_of(now), 1, Some(3)));
+            assert_eq!((last.at.as_millis(), last.measure.processed, last.ready), (span.step_of(now), 1, Some(3)));
         }
     }
 }

@@ -13,7 +13,8 @@
 //!   so repeating the call stores the rest and answers "duplicate" for what is there.
 //! - One id in two queues of two shards is two jobs.
 //! - A listing over all queues goes shard by shard; within each it is in the contract's order.
-//! - A member may hold one suspect in each shard, and each shard keeps its own number of dead jobs.
+//! - A member may hold one suspect in each shard, and each shard keeps its own number of dead jobs, and tells apart its
+//!   own number of kinds and queues.
 //! - A member that has lost its lease in one shard has lost it: every verb answers [`StoreError::Fenced`], and the other
 //!   shards hand its jobs on when its lease runs out there.
 //!
@@ -33,7 +34,7 @@ use crate::state::State;
 use crate::store::{
     Changed, ClearFilter, Counts, Cursor, DayTotals, Finding, Finished, Inserted, JobPage, JobQuery, Keep, LeasePlan,
     MemberId, MemberInfo, Orders, ProcessInfo, ProcessOrder, ProcessTarget, Promoted, QueueInfo, Reaped, Reply, Ring,
-    Store, StoreInfo, Totals, Verdict, Vitals, limits,
+    Sample, Series, SeriesQuery, Store, StoreInfo, Totals, Verdict, Vitals, limits,
 };
 
 /// The most stores that can be one.
@@ -438,6 +439,33 @@ impl Store for ShardedStore {
             }
             Ok(all.into_iter().rev().map(|(day, totals)| DayTotals { day, totals }).collect())
         })
+    }
+
+    fn record(&self, member: &MemberId, samples: Vec<Sample>) -> Reply<'_, ()> {
+        let member = member.clone();
+        Box::pin(async move {
+            limits::check_samples(&samples)?;
+            let mut parts: Vec<Vec<Sample>> = vec![Vec::new(); self.shards.len()];
+            for sample in samples {
+                parts[self.at(&sample.queue).0].push(sample);
+            }
+            // Also those that have nothing to add count their ready jobs.
+            let records = self.shards.iter().zip(parts).map(|(shard, part)| shard.record(&member, part)).collect();
+            together(records).await.into_iter().collect()
+        })
+    }
+
+    fn series(&self, query: SeriesQuery) -> Reply<'_, Series> {
+        Box::pin(async move {
+            let mut each = self.all(|shard| shard.series(query.clone())).await?.into_iter();
+            let mut all = each.next().ok_or(StoreError::Closed { tried: "series" })?;
+            each.for_each(|series| all.add(series));
+            Ok(all)
+        })
+    }
+
+    fn meters(&self) -> Reply<'_, Vec<Sample>> {
+        Box::pin(async move { Ok(self.all(|shard| shard.meters()).await?.into_iter().flatten().collect()) })
     }
 
     fn check(&self) -> Reply<'_, Vec<Finding>> {

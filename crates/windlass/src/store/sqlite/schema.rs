@@ -140,6 +140,7 @@ const MIGRATIONS: &[&str] = &[
         processed INTEGER NOT NULL,
         failed    INTEGER NOT NULL,
         run_ms    INTEGER NOT NULL,
+        start_ms  INTEGER NOT NULL,
         run       BLOB    NOT NULL,
         start     BLOB    NOT NULL,
         PRIMARY KEY (meter, step, at)
