@@ -24,6 +24,8 @@ pub mod store;
 pub mod blocking;
 pub mod client;
 pub mod inspect;
+#[cfg(feature = "metrics")]
+pub mod metrics;
 pub mod migrate;
 pub mod sweep;
 
