@@ -60,6 +60,9 @@ pub(crate) struct Common {
     /// Log more: -v for what happens, -vv for every detail
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     verbose: u8,
+    /// How the log on standard error looks: text for people, or JSON, one object a line, for programs
+    #[arg(long, global = true, value_name = "FORMAT", value_enum, default_value_t, env = "WINDLASS_LOG_FORMAT")]
+    log_format: output::LogFormat,
 }
 
 #[derive(Debug, Subcommand)]
@@ -102,7 +105,7 @@ enum Command {
 
 fn main() -> ExitCode {
     let Arguments { common, command } = Arguments::parse();
-    output::start_logging(common.verbose);
+    output::start_logging(common.verbose, common.log_format);
     #[cfg(feature = "failpoints")]
     if let Err(error) = windlass::config::load::failpoints_from_environment() {
         return exit::report(&exit::Usage(error).into());

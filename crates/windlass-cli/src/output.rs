@@ -4,13 +4,30 @@
 //! sequence in an argument is shown and not obeyed.
 
 use std::io::{IsTerminal, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::SystemTime;
 
 use comfy_table::{ContentArrangement, Table, presets};
 use serde::Serialize;
 use tracing_subscriber::EnvFilter;
+use windlass::Timestamp;
+
+/// How the log looks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+pub(crate) enum LogFormat {
+    /// Lines for people.
+    #[default]
+    Text,
+    /// One JSON object a line: `timestamp`, `level`, `message`, `target`, the event's fields, and `span` with those of
+    /// the run it belongs to.
+    Json,
+}
+
+/// Whether standard error is for programs. Set once, before anything is printed.
+static LOGS_JSON: AtomicBool = AtomicBool::new(false);
 
 /// Starts logging to standard error: warnings by default, more with `-v`, or as `RUST_LOG` says.
-pub(crate) fn start_logging(verbose: u8) {
+pub(crate) fn start_logging(verbose: u8, format: LogFormat) {
     let default = match verbose {
         0 => "warn",
         1 => "windlass=info,warn",
@@ -18,7 +35,14 @@ pub(crate) fn start_logging(verbose: u8) {
     };
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(default));
     let is_terminal = std::io::stderr().is_terminal();
-    tracing_subscriber::fmt().with_env_filter(filter).with_ansi(is_terminal).with_writer(std::io::stderr).init();
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    match format {
+        LogFormat::Text => log.with_ansi(is_terminal).init(),
+        LogFormat::Json => {
+            LOGS_JSON.store(true, Ordering::Relaxed);
+            log.json().flatten_event(true).with_current_span(true).with_span_list(false).init();
+        }
+    }
 }
 
 /// Prints one JSON document, indented for a person who looks.
@@ -33,10 +57,20 @@ pub(crate) fn line(text: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Prints a line on standard error.
+/// Prints a line on standard error, as an object of the log where that is JSON.
 pub(crate) fn error(text: &str) {
+    let line = if LOGS_JSON.load(Ordering::Relaxed) {
+        log_line(text, Timestamp::from(SystemTime::now()))
+    } else {
+        text.to_owned()
+    };
     // Where even standard error is gone there is nobody left to tell.
-    let _ = writeln!(std::io::stderr().lock(), "{text}");
+    let _ = writeln!(std::io::stderr().lock(), "{line}");
+}
+
+fn log_line(text: &str, now: Timestamp) -> String {
+    serde_json::json!({ "timestamp": now.to_string(), "level": "INFO", "message": text, "target": "windlass" })
+        .to_string()
 }
 
 /// Prints a table, or `nothing` when it has no rows. The table is as wide as the terminal at most.

@@ -18,6 +18,7 @@ pub mod codec;
 pub mod error;
 pub mod job;
 pub mod retry;
+pub mod trace;
 
 pub mod store;
 

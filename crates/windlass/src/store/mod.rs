@@ -423,6 +423,21 @@ pub enum Verdict {
     },
 }
 
+impl Verdict {
+    /// The word for it, lower case: for logs.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Verdict::Done { .. } => "done",
+            Verdict::Discard => "discard",
+            Verdict::Retry { .. } => "retry",
+            Verdict::Dead { .. } => "dead",
+            Verdict::Snooze { .. } => "snooze",
+            Verdict::Release => "release",
+            Verdict::Cancelled { .. } => "cancelled",
+        }
+    }
+}
+
 /// Whether a verdict was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
