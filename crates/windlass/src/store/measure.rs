@@ -11,7 +11,6 @@
 //! most 60 minutes, 144 spells of ten minutes and 720 hours. Queue depth is kept likewise, for the [`METERS_MAX`]
 //! longest queues of each minute. A pair that has not been seen for longer than a month makes room for others.
 
-use serde::ser::SerializeStruct;
 use serde::{Deserialize, Serialize};
 
 use crate::clock::Timestamp;
@@ -217,21 +216,55 @@ pub struct Series {
     pub kinds: Vec<KindMeasure>,
 }
 
+/// One step of a series.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Point {
+    /// When the step began.
+    pub at: Timestamp,
+    /// Runs that succeeded or failed.
+    pub processed: u64,
+    /// Of these, runs that failed.
+    pub failed: u64,
+    /// How long runs took that succeeded.
+    pub run: Option<Percentiles>,
+    /// How long after their time runs began.
+    pub start: Option<Percentiles>,
+    /// The most jobs that were ready at a look within the step; a look is taken once a minute. `None` when nobody
+    /// looked, or only one kind is asked for.
+    pub ready: Option<u64>,
+    /// What the rest was made of, histograms included, so that points can be put together.
+    #[serde(skip)]
+    pub measure: Measure,
+}
+
+impl Point {
+    /// One step of a series, out of what was measured in it.
+    fn new(at: Timestamp, measure: Measure, ready: Option<u64>) -> Point {
+        Point {
+            at,
+            processed: measure.processed,
+            failed: measure.failed,
+            run: measure.run.percentiles(),
+            start: measure.start.percentiles(),
+            ready,
+            measure,
+        }
+    }
+}
+
 impl Series {
-    /// Adds what another store of the same clock measured: its runs, and its ready jobs.
+    /// Adds what another store measured over the same span.
     pub(crate) fn add(&mut self, other: Series) {
-        for (mine, others) in self.points.iter_mut().zip(other.points).filter(|(mine, others)| mine.at == others.at) {
-            mine.measure.add(&others.measure);
-            mine.ready = match (mine.ready, others.ready) {
-                (Some(a), Some(b)) => Some(a + b),
-                (a, b) => a.or(b),
-            };
+        for (mine, other) in self.points.iter_mut().zip(other.points) {
+            mine.measure.add(&other.measure);
+            let ready = mine.ready.into_iter().chain(other.ready).reduce(|a, b| a + b);
+            *mine = Point::new(mine.at, mine.measure, ready);
         }
         self.total.add(&other.total);
-        for KindMeasure { kind, measure } in other.kinds {
-            match self.kinds.iter_mut().find(|mine| mine.kind == kind) {
-                Some(mine) => mine.measure.add(&measure),
-                None => self.kinds.push(KindMeasure { kind, measure }),
+        for kind in other.kinds {
+            match self.kinds.iter_mut().find(|known| known.kind == kind.kind) {
+                Some(known) => known.measure.add(&kind.measure),
+                None => self.kinds.push(kind),
             }
         }
         busiest_first(&mut self.kinds);
@@ -240,33 +273,6 @@ impl Series {
 
 fn busiest_first(kinds: &mut [KindMeasure]) {
     kinds.sort_by(|a, b| b.measure.processed.cmp(&a.measure.processed).then_with(|| a.kind.cmp(&b.kind)));
-}
-
-/// One step of a series. Written as JSON with percentiles in the place of the histograms.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Point {
-    /// When the step began.
-    pub at: Timestamp,
-    /// What the runs came to that ended in it.
-    pub measure: Measure,
-    /// The most jobs that were ready at a look within the step; a look is taken once a minute. `None` when nobody
-    /// looked, or only one kind is asked for.
-    pub ready: Option<u64>,
-}
-
-impl Serialize for Point {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Point { at, measure, ready } = self;
-        let mut point = serializer.serialize_struct("Point", 7)?;
-        point.serialize_field("at", at)?;
-        point.serialize_field("processed", &measure.processed)?;
-        point.serialize_field("failed", &measure.failed)?;
-        point.serialize_field("run_ms", &measure.run_ms)?;
-        point.serialize_field("run", &measure.run.percentiles())?;
-        point.serialize_field("start", &measure.start.percentiles())?;
-        point.serialize_field("ready", ready)?;
-        point.end()
-    }
 }
 
 /// What the runs of one kind came to.
@@ -325,10 +331,8 @@ impl SeriesBuilder {
         let mut total = Measure::default();
         self.steps.iter().for_each(|(measure, _)| total.add(measure));
         let (oldest, step_ms) = (self.oldest, self.span.step_ms());
-        let point = |(index, (measure, ready)): (usize, (Measure, Option<u64>))| Point {
-            at: Timestamp::from_millis(oldest + index as i64 * step_ms),
-            measure,
-            ready,
+        let point = |(index, (measure, ready)): (usize, (Measure, Option<u64>))| {
+            Point::new(Timestamp::from_millis(oldest + index as i64 * step_ms), measure, ready)
         };
         let points = self.steps.into_iter().enumerate().map(point).collect();
         Series { span: self.span, step_ms, points, total, kinds: self.kinds }
@@ -389,9 +393,9 @@ mod tests {
             let series = builder.finish();
 
             assert_eq!(series.points.len(), span.points());
-            assert_eq!((series.points[0].measure.processed, series.total.processed), (1, 2));
+            assert_eq!((series.points[0].processed, series.total.processed), (1, 2));
             let last = series.points.last().unwrap();
-            assert_eq!((last.at.as_millis(), last.measure.processed, last.ready), (span.step_of(now), 1, Some(3)));
+            assert_eq!((last.at.as_millis(), last.processed, last.ready), (span.step_of(now), 1, Some(3)));
         }
     }
 }

@@ -445,22 +445,22 @@ impl Store for ShardedStore {
         let member = member.clone();
         Box::pin(async move {
             limits::check_samples(&samples)?;
-            let mut parts: Vec<Vec<Sample>> = vec![Vec::new(); self.shards.len()];
+            let mut parts: Vec<Vec<Sample>> = self.shards.iter().map(|_| Vec::new()).collect();
             for sample in samples {
                 parts[self.at(&sample.queue).0].push(sample);
             }
-            // Also those that have nothing to add count their ready jobs.
-            let records = self.shards.iter().zip(parts).map(|(shard, part)| shard.record(&member, part)).collect();
-            together(records).await.into_iter().collect()
+            // Also where there is nothing to add: each shard counts its own ready jobs.
+            let replies = self.shards.iter().zip(parts).map(|(shard, part)| shard.record(&member, part)).collect();
+            together(replies).await.into_iter().collect()
         })
     }
 
     fn series(&self, query: SeriesQuery) -> Reply<'_, Series> {
         Box::pin(async move {
-            let mut each = self.all(|shard| shard.series(query.clone())).await?.into_iter();
-            let mut all = each.next().ok_or(StoreError::Closed { tried: "series" })?;
-            each.for_each(|series| all.add(series));
-            Ok(all)
+            let mut all = self.all(|shard| shard.series(query.clone())).await?.into_iter();
+            let mut sum = all.next().expect("there is a shard at least");
+            all.for_each(|series| sum.add(series));
+            Ok(sum)
         })
     }
 

@@ -81,14 +81,14 @@ fn what_is_recorded_is_told_in_the_step_of_its_time(f: &Fixture) {
     let first = &hour.points[34];
     assert!(first.at <= MORNING && MORNING.since(first.at) < MINUTE);
     assert_eq!(first.measure.failed, 1);
-    let (run, start) = (first.measure.run.percentiles().unwrap(), first.measure.start.percentiles().unwrap());
+    let (run, start) = (first.run.unwrap(), first.start.unwrap());
     assert!((65..=100).contains(&run.p50_ms) && (150..=225).contains(&start.p99_ms), "{run:?} {start:?}");
     let mut sum = measure(4, 1, 100);
     sum.add(&measure(2, 0, 10));
     assert_eq!((hour.total, day.total, month.total), (sum, sum, sum));
     let json = serde_json::to_value(first).unwrap();
     assert_eq!((&json["processed"], &json["run"]["p50_ms"]), (&4.into(), &run.p50_ms.into()));
-    assert_eq!(hour.points[0].measure.run.percentiles(), None);
+    assert_eq!(hour.points[0].run, None);
 }
 
 fn several_members_and_calls_are_summed_up(f: &Fixture) {

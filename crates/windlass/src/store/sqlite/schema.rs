@@ -140,7 +140,6 @@ const MIGRATIONS: &[&str] = &[
         processed INTEGER NOT NULL,
         failed    INTEGER NOT NULL,
         run_ms    INTEGER NOT NULL,
-        start_ms  INTEGER NOT NULL,
         run       BLOB    NOT NULL,
         start     BLOB    NOT NULL,
         PRIMARY KEY (meter, step, at)
@@ -153,6 +152,9 @@ const MIGRATIONS: &[&str] = &[
         ready INTEGER NOT NULL,
         PRIMARY KEY (step, at, queue)
     ) STRICT, WITHOUT ROWID;
+",
+    "
+    ALTER TABLE sample ADD COLUMN start_ms INTEGER NOT NULL DEFAULT 0;
 ",
 ];
 
