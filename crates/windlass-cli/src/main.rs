@@ -10,9 +10,13 @@ mod config;
 mod demo;
 mod doctor;
 mod enqueue;
+#[cfg(unix)]
+mod exec;
 mod exit;
+mod http;
 mod jobs;
 mod load;
+mod man;
 mod migrate;
 mod order;
 mod output;
@@ -101,9 +105,16 @@ enum Command {
     Load(load::Arguments),
     /// Print a completion script for a shell
     Completions(completions::Arguments),
+    /// Print the manual page, or write the pages of all subcommands
+    Man(man::Arguments),
 }
 
 fn main() -> ExitCode {
+    // What the server starts for itself is no command for people.
+    #[cfg(unix)]
+    if let Some(ended) = exec::guard::play_part(std::env::args_os().skip(1)) {
+        return ended.map_or_else(|error| exit::report(&error), |()| ExitCode::SUCCESS);
+    }
     let Arguments { common, command } = Arguments::parse();
     output::start_logging(common.verbose, common.log_format);
     #[cfg(feature = "failpoints")]
@@ -135,5 +146,6 @@ fn run(common: &Common, command: Command) -> anyhow::Result<()> {
         Command::Config(arguments) => config::run(common, &arguments),
         Command::Load(arguments) => load::run(common, &arguments),
         Command::Completions(arguments) => completions::run(&arguments),
+        Command::Man(arguments) => man::run(&arguments),
     }
 }

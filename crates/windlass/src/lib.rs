@@ -71,3 +71,8 @@ pub use {
 #[cfg(all(doctest, feature = "server", feature = "sqlite", feature = "derive"))]
 #[doc = include_str!("../../../README.md")]
 struct ReadmeExamples;
+
+/// The examples of the guide, compiled and run.
+#[cfg(all(doctest, feature = "server", feature = "sqlite", feature = "derive"))]
+#[doc = include_str!("../../../docs/guide.md")]
+struct GuideExamples;
