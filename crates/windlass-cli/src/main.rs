@@ -23,6 +23,7 @@ mod signals;
 mod stats;
 mod store;
 mod time;
+mod top;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -75,6 +76,8 @@ enum Command {
     Stats(stats::Arguments),
     /// List the processes that work the queues, and what they run
     Processes,
+    /// Show the store on this terminal, live, with keys to act on it
+    Top(top::Arguments),
     /// Stop leases from a queue, in every process
     Pause(pause::Arguments),
     /// End a pause
@@ -93,7 +96,10 @@ enum Command {
 
 fn main() -> ExitCode {
     let Arguments { common, command } = Arguments::parse();
-    output::start_logging(common.verbose);
+    // A line of the log in the middle of a drawn screen would be read by nobody.
+    if !matches!(&command, Command::Top(arguments) if arguments.draws()) {
+        output::start_logging(common.verbose);
+    }
     #[cfg(feature = "failpoints")]
     if let Err(error) = windlass::config::load::failpoints_from_environment() {
         return exit::report(&exit::Usage(error).into());
@@ -113,6 +119,7 @@ fn run(common: &Common, command: Command) -> anyhow::Result<()> {
         Command::Jobs(arguments) => jobs::run(common, &arguments),
         Command::Stats(arguments) => stats::run(common, &arguments),
         Command::Processes => processes::run(common),
+        Command::Top(arguments) => top::run(common, &arguments),
         Command::Pause(arguments) => pause::pause(common, &arguments),
         Command::Resume(arguments) => pause::resume(common, &arguments),
         Command::Prune(arguments) => prune::run(common, &arguments),
