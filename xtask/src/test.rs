@@ -18,6 +18,18 @@ struct Tool {
 const TOOLS: &[Tool] = &[
     Tool { program: "cc", probe: &["--version"], package: "gcc libc6-dev", why: "SQLite is built from source" },
     Tool { program: "g++", probe: &["--version"], package: "g++", why: "the pool's C++ header is tested" },
+    Tool {
+        program: "redis-server",
+        probe: &["--version"],
+        package: "redis-server",
+        why: "the Redis store is tested with the real server",
+    },
+    Tool {
+        program: "sidekiq",
+        probe: &["--version"],
+        package: "ruby-sidekiq ruby-webrick",
+        why: "jobs are exchanged with the real Sidekiq",
+    },
 ];
 
 /// How a step ended.

@@ -161,7 +161,8 @@ fn map_is_complete(architecture: &str, paths: &[&str]) -> Vec<String> {
             words.next().unwrap_or_default().clone_into(&mut folder);
         }
     }
-    let is_source = |path: &&&str| path.ends_with(".rs") && (path.starts_with("crates/") || path.starts_with("xtask/"));
+    let folders = ["crates/", "testbed/", "xtask/"];
+    let is_source = |path: &&&str| path.ends_with(".rs") && folders.iter().any(|folder| path.starts_with(folder));
     let names = |entry: &String, path: &str| {
         if entry.ends_with('/') { path.starts_with(entry.as_str()) } else { entry == path }
     };

@@ -13,6 +13,8 @@ mod enqueue;
 mod exit;
 mod jobs;
 mod load;
+mod migrate;
+mod order;
 mod output;
 mod pause;
 mod processes;
@@ -29,6 +31,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use windlass::store::ProcessOrder;
 
 /// Background jobs that survive the process.
 #[derive(Debug, Parser)]
@@ -78,12 +81,18 @@ enum Command {
     Processes,
     /// Show the store on this terminal, live, with keys to act on it
     Top(top::Arguments),
+    /// Have processes lease no more jobs, and go on with what they run
+    Quiet(order::Arguments),
+    /// Have processes stop gracefully
+    Stop(order::Arguments),
     /// Stop leases from a queue, in every process
     Pause(pause::Arguments),
     /// End a pause
     Resume(pause::Arguments),
     /// Remove jobs
     Prune(prune::Arguments),
+    /// Move every job of one store into another; may be repeated after an interruption
+    Migrate(migrate::Arguments),
     /// Examine the store
     Doctor,
     /// Show the configuration in force
@@ -120,9 +129,12 @@ fn run(common: &Common, command: Command) -> anyhow::Result<()> {
         Command::Stats(arguments) => stats::run(common, &arguments),
         Command::Processes => processes::run(common),
         Command::Top(arguments) => top::run(common, &arguments),
+        Command::Quiet(arguments) => order::run(common, &arguments, ProcessOrder::Quiet),
+        Command::Stop(arguments) => order::run(common, &arguments, ProcessOrder::Stop),
         Command::Pause(arguments) => pause::pause(common, &arguments),
         Command::Resume(arguments) => pause::resume(common, &arguments),
         Command::Prune(arguments) => prune::run(common, &arguments),
+        Command::Migrate(arguments) => migrate::run(common, &arguments),
         Command::Doctor => doctor::run(common),
         Command::Config(arguments) => config::run(common, &arguments),
         Command::Load(arguments) => load::run(common, &arguments),

@@ -247,6 +247,69 @@ fn the_store_is_shown_live_and_keys_act_on_it() {
 }
 
 #[test]
+fn a_filter_finds_a_job_wherever_it_stands_in_a_long_list() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = windlass::open(&format!("sqlite:{}", dir.path().join("jobs.db").display())).unwrap();
+    let far = Timestamp::from_millis(store.now().as_millis() + 3_600_000);
+    let job = |number: i64| {
+        let mut id = [7; 12];
+        id[..8].copy_from_slice(&number.to_be_bytes());
+        let payload = Payload::from_bytes(format!("[\"number {number}\"]"));
+        let at = Timestamp::from_millis(far.as_millis() + number);
+        NewJob::new(JobId::from_bytes(id), "mail.send", payload, at, 0, JobOptions::new()).unwrap()
+    };
+    block_on(store.insert((0..2_000).map(job).collect())).unwrap();
+    block_on(store.close()).unwrap();
+
+    let mut top = OnTerminal::start(dir.path(), &["top", "--view", "scheduled", "--every", "100ms"]);
+    top.until_shown("number 0");
+    top.press("]");
+    top.until_shown("number 200");
+    top.press("/number 1987\r");
+    top.until("only the job that was looked for", |screen| {
+        screen.contains("number 1987\"") && !screen.contains("number 200\"")
+    });
+    top.press("\u{1b}");
+    top.until_shown("number 0");
+    top.press("q");
+    assert!(top.until_ended().success());
+}
+
+#[test]
+fn a_process_is_made_quiet_and_stopped() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut server =
+        windlass(dir.path()).args(["serve", "--lease", "1s"]).stderr(Stdio::null()).spawn().map(Running).unwrap();
+    let mut top = OnTerminal::start(dir.path(), &["top", "--view", "processes", "--every", "100ms"]);
+    top.until_shown("0/100");
+
+    top.press("u");
+    top.until_shown("lease no more jobs?  y / N");
+    top.press("y");
+    top.until("the process says that it is quiet", |screen| {
+        screen.lines().any(|line| line.contains("0/100") && line.trim_end().ends_with("quiet"))
+    });
+    top.press("s");
+    top.until_shown("Stop process");
+    top.press("y");
+    top.until_shown("no process works on this store");
+
+    assert!(server.0.wait().unwrap().success());
+    top.press("q");
+    assert!(top.until_ended().success());
+}
+
+/// Ended when it is dropped.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
 fn the_terminal_is_given_back_at_every_end() {
     let dir = tempfile::tempdir().unwrap();
     for end in ["q", "\u{3}", "-TERM", "-INT", "-HUP"] {

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use windlass::job::JobRecord;
 use windlass::state::State;
-use windlass::store::{Cursor, ProcessInfo, QueueInfo, RunningJob, Totals};
+use windlass::store::{Cursor, MemberId, ProcessInfo, QueueInfo, RunningJob, SEARCH_LEN_MAX, Totals};
 use windlass::{JobId, Timestamp};
 
 use super::look::{Interest, Look, Order, Wish};
@@ -67,6 +67,8 @@ pub(super) struct Key {
 const WAITING: &[View] = &[View::Scheduled, View::Retries];
 const ENDED: &[View] = &[View::Scheduled, View::Retries, View::Dead];
 
+const PROCESSES: &[View] = &[View::Processes];
+
 /// Every key that changes something.
 pub(super) const KEYS: &[Key] = &[
     Key { key: 'p', does: "pause or resume", views: &[View::Queues], order: pause_or_resume, asks: false },
@@ -75,6 +77,8 @@ pub(super) const KEYS: &[Key] = &[
     Key { key: 'r', does: "run now", views: ENDED, order: |it| it.job().map(Order::Requeue), asks: false },
     Key { key: 'x', does: "kill", views: WAITING, order: |it| it.job().map(Order::Kill), asks: true },
     Key { key: 'd', does: "delete", views: ENDED, order: |it| it.job().map(Order::Delete), asks: true },
+    Key { key: 'u', does: "quiet", views: PROCESSES, order: |it| it.process().map(Order::Quiet), asks: true },
+    Key { key: 's', does: "stop", views: PROCESSES, order: |it| it.process().map(Order::Stop), asks: true },
 ];
 
 fn pause_or_resume(subject: &Subject) -> Option<Order> {
@@ -97,12 +101,16 @@ fn clear(subject: &Subject) -> Option<Order> {
 pub(super) enum Subject {
     Queue { name: String, is_paused: bool },
     Job(JobId),
-    Process(String),
+    Process(MemberId),
 }
 
 impl Subject {
     fn job(&self) -> Option<JobId> {
         if let Subject::Job(id) = self { Some(*id) } else { None }
+    }
+
+    fn process(&self) -> Option<MemberId> {
+        if let Subject::Process(id) = self { Some(id.clone()) } else { None }
     }
 
     /// Whether both are about the same thing, whatever has become of it.
@@ -129,13 +137,13 @@ impl Row<'_> {
             Row::Queue(queue) => Subject::Queue { name: queue.name.clone(), is_paused: queue.paused },
             Row::Busy(_, job) => Subject::Job(job.id),
             Row::Job(job) => Subject::Job(job.id),
-            Row::Process(process) => Subject::Process(process.info.id.to_string()),
+            Row::Process(process) => Subject::Process(process.info.id.clone()),
         }
     }
 
-    /// Whether `text` is somewhere in what identifies or describes it. `text` is in lower case.
+    /// Whether `text` is somewhere in what identifies it. The store has searched the jobs of a list already.
     fn holds(&self, text: &str) -> bool {
-        let holds = |field: &str| field.to_lowercase().contains(text);
+        let holds = |field: &str| field.contains(text);
         match self {
             Row::Queue(queue) => holds(&queue.name),
             Row::Busy(process, job) => {
@@ -144,11 +152,7 @@ impl Row<'_> {
             Row::Process(process) => {
                 holds(process.info.id.as_str()) || process.info.queues.iter().any(|queue| holds(queue))
             }
-            Row::Job(job) => {
-                let error = job.error.as_ref().is_some_and(|error| holds(&error.class) || holds(&error.message));
-                let named = holds(&job.id.to_string()) || holds(&job.kind) || holds(&job.queue);
-                named || error || holds(&job.payload.to_text()) || job.reason.as_deref().is_some_and(holds)
-            }
+            Row::Job(_) => true,
         }
     }
 }
@@ -275,7 +279,9 @@ impl App {
     pub(super) fn interest(&self) -> Interest {
         let is_open = matches!(self.mode, Mode::Details { .. });
         let job = self.subject.as_ref().and_then(Subject::job).filter(|_| is_open);
-        Interest { state: self.view.state(), after: self.pages.last().copied().flatten(), job }
+        let state = self.view.state();
+        let search = if state.is_some() { self.filter.clone() } else { String::new() };
+        Interest { state, search, after: self.pages.last().copied().flatten(), job }
     }
 
     fn attend(&mut self) {
@@ -305,8 +311,7 @@ impl App {
             // The page of another list, read before the screen moved on.
             View::Scheduled | View::Retries | View::Dead => Vec::new(),
         };
-        let filter = self.filter.to_lowercase();
-        rows.retain(|row| row.holds(&filter));
+        rows.retain(|row| row.holds(&self.filter));
         rows
     }
 
@@ -441,14 +446,21 @@ impl App {
     }
 
     fn set_filter(&mut self, filter: String) {
-        self.filter = filter;
-        self.find_place();
+        if filter.len() <= SEARCH_LEN_MAX && filter != self.filter {
+            self.filter = filter;
+            self.pages = vec![None];
+            self.find_place();
+            self.attend();
+        }
     }
 
     /// The next page of a list of jobs, if there is one.
     fn turn_page(&mut self) {
-        let next =
-            self.look.as_ref().filter(|look| look.interest.state == self.view.state()).and_then(|look| look.next);
+        let wanted = self.interest();
+        let place = |interest: &Interest| (interest.state, interest.search.clone(), interest.after);
+        // A page that was read before the screen moved on says nothing about this one.
+        let look = self.look.as_ref().filter(|look| place(&look.interest) == place(&wanted));
+        let next = look.and_then(|look| look.next);
         if self.view.state().is_some() && next.is_some() {
             self.pages.push(next);
             (self.subject, self.index) = (None, 0);
@@ -514,6 +526,8 @@ impl App {
             Order::Kill(id) => job("Kill", id),
             Order::Delete(id) => job("Delete", id),
             Order::Requeue(id) => job("Run now", id),
+            Order::Quiet(process) => format!("Have process {process} lease no more jobs?"),
+            Order::Stop(process) => format!("Stop process {process}?"),
             Order::Pause(queue) => format!("Pause queue {queue}?"),
             Order::Resume(queue) => format!("Resume queue {queue}?"),
         }

@@ -313,7 +313,7 @@ fn draw_help(frame: &mut Frame<'_>, area: Rect) {
         ("↑ ↓ j k", "another row; PgUp PgDn Home End go further"),
         ("[ ]", "the page before, the next page"),
         ("Enter", "everything known of a job"),
-        ("/", "show only what holds a text; Esc shows all"),
+        ("/", "show only what holds a text, letter by letter; Esc shows all"),
         ("Ctrl-L", "draw anew"),
         ("Ctrl-Z", "back to the shell for a while"),
         ("q Ctrl-C", "quit"),

@@ -9,19 +9,26 @@ use std::time::{Duration, Instant};
 use windlass::blocking::block_on;
 use windlass::job::JobRecord;
 use windlass::state::State;
-use windlass::store::{Changed, ClearFilter, Counts, Cursor, JobQuery, ProcessInfo, QueueInfo};
+use windlass::store::{
+    Changed, ClearFilter, Counts, Cursor, JobPage, JobQuery, MemberId, ProcessInfo, ProcessOrder, ProcessTarget,
+    QueueInfo,
+};
 use windlass::{Client, Error, Inspector, JobId, Timestamp};
 
 use super::Message;
 
 /// Jobs on a page. More than any screen has lines; a further page is a key away.
 const PAGE_LEN: usize = 200;
+/// Calls for one page of a search. What they did not find may be on the next page.
+const CALLS_MAX: usize = 10;
 
 /// What is on the screen, and so worth reading.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Interest {
     /// The list of jobs that is shown, if one is.
     pub(super) state: Option<State>,
+    /// Only jobs with this text somewhere; empty means all.
+    pub(super) search: String,
     /// Where its page begins.
     pub(super) after: Option<Cursor>,
     /// The job whose details are shown, if they are.
@@ -39,6 +46,8 @@ pub(super) enum Order {
     Kill(JobId),
     Delete(JobId),
     Cancel(JobId),
+    Quiet(MemberId),
+    Stop(MemberId),
 }
 
 /// What the screen asks of this thread.
@@ -68,11 +77,8 @@ pub(super) struct Look {
 /// Reads what `interest` asks for.
 pub(super) fn look(inspector: &Inspector, at: Timestamp, interest: &Interest) -> Result<Look, Error> {
     let page = match interest.state {
-        Some(state) => {
-            let query = JobQuery { state: Some(state), after: interest.after, limit: PAGE_LEN, ..JobQuery::default() };
-            block_on(inspector.list(query))?
-        }
-        None => windlass::store::JobPage::default(),
+        Some(state) => page(inspector, state, interest)?,
+        None => JobPage::default(),
     };
     let job = match interest.job.map(|id| block_on(inspector.job(id))) {
         Some(Ok(job)) => Some(job),
@@ -89,6 +95,24 @@ pub(super) fn look(inspector: &Inspector, at: Timestamp, interest: &Interest) ->
         next: page.next,
         job,
     })
+}
+
+/// A full page, if there is one within [`CALLS_MAX`] calls: a search may answer short pages, one after the other.
+fn page(inspector: &Inspector, state: State, interest: &Interest) -> Result<JobPage, Error> {
+    let mut page = JobPage { jobs: Vec::new(), next: interest.after };
+    let search = (!interest.search.is_empty()).then(|| interest.search.clone());
+    for _ in 0..CALLS_MAX {
+        let limit = PAGE_LEN - page.jobs.len();
+        let query =
+            JobQuery { state: Some(state), search: search.clone(), after: page.next, limit, ..JobQuery::default() };
+        let more = block_on(inspector.list(query))?;
+        page.jobs.extend(more.jobs);
+        page.next = more.next;
+        if page.next.is_none() || page.jobs.len() == PAGE_LEN {
+            break;
+        }
+    }
+    Ok(page)
 }
 
 /// The life of the thread: looks every `pace`, and after every wish. Ends when nobody listens or wishes any more.
@@ -141,5 +165,13 @@ fn obey(client: &Client, order: &Order) -> Result<String, String> {
         Order::Kill(id) => changed("is dead", id, block_on(client.kill(*id))),
         Order::Delete(id) => changed("is deleted", id, block_on(client.delete(*id))),
         Order::Cancel(id) => changed("is cancelled", id, block_on(client.cancel(*id))),
+        Order::Quiet(process) => tell(client, process, ProcessOrder::Quiet),
+        Order::Stop(process) => tell(client, process, ProcessOrder::Stop),
     }
+}
+
+fn tell(client: &Client, process: &MemberId, order: ProcessOrder) -> Result<String, String> {
+    let told = block_on(client.order(ProcessTarget::One(process.clone()), order));
+    told.map_err(|error| error.to_string())?;
+    Ok(format!("process {process} has been told to {}; it hears of it with its next beat", order.name()))
 }

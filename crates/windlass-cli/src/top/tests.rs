@@ -261,6 +261,8 @@ fn what_destroys_is_asked_about_and_only_y_is_yes() {
         (View::Busy, "c", Order::Cancel(id(9))),
         (View::Scheduled, "x", Order::Kill(id(1))),
         (View::Dead, "d", Order::Delete(id(1))),
+        (View::Processes, "u", Order::Quiet(MemberId::from("mail".to_owned()))),
+        (View::Processes, "s", Order::Stop(MemberId::from("mail".to_owned()))),
     ] {
         let mut app = app(view, "mail");
 
@@ -336,7 +338,7 @@ fn an_order_is_about_the_row_that_was_asked_about_even_when_it_has_moved() {
 fn a_filter_leaves_what_holds_the_text_and_escape_brings_all_back() {
     let mut app = app(View::Queues, "mail");
 
-    press(&mut app, "/OTH\n");
+    press(&mut app, "/oth\n");
     assert_eq!(app.rows().len(), 1);
     press(&mut app, "p");
     assert_eq!(orders(&mut app), [Order::Pause("other".to_owned())]);
@@ -370,6 +372,23 @@ fn only_what_is_on_the_screen_is_asked_of_the_store() {
     assert!(drawn(&app, 80, 24).join("\n").contains(&id(1).to_string()));
     press(&mut app, "q");
     assert_eq!(app.interest().job, None);
+}
+
+#[test]
+fn a_filter_of_a_list_of_jobs_is_a_search_in_the_store_from_its_first_page_on() {
+    let mut app = app(View::Dead, "mail");
+    let mut first = look(&app, "mail");
+    first.next = Some(Cursor { at_ms: 5, arrival: 6 });
+    app.looked(Ok(Box::new(first)));
+    press(&mut app, "]");
+
+    press(&mut app, "/ann\n");
+
+    assert_eq!((app.interest().search.as_str(), app.interest().after), ("ann", None));
+    press(&mut app, "1");
+    assert_eq!(app.interest().search, "");
+    press(&mut app, &format!("/{}", "x".repeat(300)));
+    assert_eq!(app.filter.len(), windlass::store::SEARCH_LEN_MAX);
 }
 
 #[test]
