@@ -52,6 +52,10 @@ fn main() {
         println!("burst      bursts to threads that sleep: {}", burst::KIND.names());
         return;
     }
+    let known = |word: &str| word == "all" || SCENARIOS.iter().any(|(name, ..)| *name == word);
+    if let Some(word) = wanted.iter().find(|word| !known(word)) {
+        refuse(&format!("no benchmark {word:?}; without a name, `cargo xtask bench` lists what there is"));
+    }
     for (name, question, scenario) in SCENARIOS {
         if wanted.iter().any(|word| word == name || word == "all") {
             let mut report = Report::new(question);
@@ -59,6 +63,12 @@ fn main() {
             report.print();
         }
     }
+}
+
+/// Says what is wrong with the arguments, and ends.
+fn refuse(why: &str) -> ! {
+    eprintln!("bench: {why}");
+    std::process::exit(2)
 }
 
 /// The rate of `count` things in `elapsed`, per second.

@@ -56,8 +56,9 @@ impl Kind {
         let is_option = |word: &&str| *word == QUICK;
         let (options, wanted): (Vec<&str>, Vec<&str>) = words.iter().map(String::as_str).partition(is_option);
         for word in &wanted {
-            let is_known = self.workloads.iter().any(|(name, _)| name == word);
-            assert!(is_known, "no workload {word:?}; there are {}", self.names());
+            if !self.workloads.iter().any(|(name, _)| name == word) {
+                crate::refuse(&format!("no workload {word:?} of {}; there are {}", self.name, self.names()));
+            }
         }
         let host = Host::read();
         println!("{}", host.words());

@@ -11,7 +11,7 @@ Exit codes:
   0  done
   1  failed
   2  wrong usage or configuration
-  3  there is no such job
+  3  there is no such job, or no such process
   4  the job's state does not allow it
   5  the store cannot be reached or must not be used";
 
@@ -52,7 +52,7 @@ fn code(error: &anyhow::Error) -> u8 {
             return 5;
         }
         match cause.downcast_ref::<Error>() {
-            Some(Error::NotFound { .. }) => return 3,
+            Some(Error::NotFound { .. } | Error::NoSuchProcess { .. }) => return 3,
             Some(Error::WrongState { .. }) => return 4,
             Some(Error::InvalidJob(_) | Error::Config(_)) => return 2,
             Some(Error::Store(_) | Error::Partly { .. }) => return 5,

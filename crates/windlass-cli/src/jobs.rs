@@ -1,4 +1,4 @@
-//! `windlass jobs …`: list, show, retry, kill, cancel, delete.
+//! `windlass jobs …`: list, search, show, retry, kill, cancel, delete.
 
 use anyhow::Context as _;
 use windlass::job::{JobId, JobRecord};
@@ -20,6 +20,13 @@ pub(crate) struct Arguments {
 enum Action {
     /// List jobs, the next to run or the latest to end first
     Ls(List),
+    /// Find jobs with a text in their id, kind, arguments or last error
+    Search {
+        /// The text, letter by letter
+        text: String,
+        #[command(flatten)]
+        list: List,
+    },
     /// Show everything known of one job
     Show {
         /// The job
@@ -65,7 +72,8 @@ pub(crate) fn run(common: &Common, arguments: &Arguments) -> anyhow::Result<()> 
     let opened = store::open(common)?;
     let client = opened.client();
     match &arguments.action {
-        Action::Ls(list) => ls(common, &opened, list),
+        Action::Ls(list) => ls(common, &opened, list, None),
+        Action::Search { text, list } => ls(common, &opened, list, Some(text)),
         Action::Show { id } => show(common, &opened, *id),
         Action::Retry(ids) => change(common, ids, "retry", |id| change_one(&opened, &client, id, Verb::Requeue)),
         Action::Kill(ids) => change(common, ids, "kill", |id| change_one(&opened, &client, id, Verb::Kill)),
@@ -74,9 +82,16 @@ pub(crate) fn run(common: &Common, arguments: &Arguments) -> anyhow::Result<()> 
     }
 }
 
-fn ls(common: &Common, opened: &Opened, list: &List) -> anyhow::Result<()> {
-    let after = list.after.as_deref().map(parse_cursor).transpose()?;
-    let (jobs, next) = collect(opened, list, after)?;
+fn ls(common: &Common, opened: &Opened, list: &List, search: Option<&String>) -> anyhow::Result<()> {
+    let query = JobQuery {
+        state: list.state,
+        queue: list.queue.clone(),
+        kind: list.kind.clone(),
+        search: search.cloned(),
+        after: list.after.as_deref().map(parse_cursor).transpose()?,
+        ..JobQuery::default()
+    };
+    let (jobs, next) = collect(opened, query, list.limit as usize)?;
     if common.json {
         let next = next.as_ref().map(show_cursor);
         return output::json(&serde_json::json!({ "jobs": jobs, "next": next }));
@@ -91,22 +106,15 @@ fn ls(common: &Common, opened: &Opened, list: &List) -> anyhow::Result<()> {
 }
 
 /// Reads pages until there are enough jobs: a page of the store may be short and still have a next one.
-fn collect(opened: &Opened, list: &List, after: Option<Cursor>) -> anyhow::Result<(Vec<JobRecord>, Option<Cursor>)> {
-    let limit = list.limit as usize;
-    let (mut jobs, mut after) = (Vec::new(), after);
+fn collect(opened: &Opened, mut query: JobQuery, limit: usize) -> anyhow::Result<(Vec<JobRecord>, Option<Cursor>)> {
+    let mut jobs = Vec::new();
     loop {
-        let query = JobQuery {
-            state: list.state,
-            queue: list.queue.clone(),
-            kind: list.kind.clone(),
-            after,
-            limit: (limit - jobs.len()).min(windlass::store::PAGE_LEN_MAX),
-        };
-        let page = opened.wait(opened.inspector().list(query))?;
+        query.limit = (limit - jobs.len()).min(windlass::store::PAGE_LEN_MAX);
+        let page = opened.wait(opened.inspector().list(query.clone()))?;
         jobs.extend(page.jobs);
-        after = page.next;
-        if after.is_none() || jobs.len() >= limit {
-            return Ok((jobs, after));
+        query.after = page.next;
+        if query.after.is_none() || jobs.len() >= limit {
+            return Ok((jobs, query.after));
         }
     }
 }

@@ -12,6 +12,9 @@ mod doctor;
 mod enqueue;
 mod exit;
 mod jobs;
+mod load;
+mod migrate;
+mod order;
 mod output;
 mod pause;
 mod processes;
@@ -27,6 +30,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use windlass::store::ProcessOrder;
 
 /// Background jobs that survive the process.
 #[derive(Debug, Parser)]
@@ -74,16 +78,24 @@ enum Command {
     Stats(stats::Arguments),
     /// List the processes that work the queues, and what they run
     Processes,
+    /// Have processes lease no more jobs, and go on with what they run
+    Quiet(order::Arguments),
+    /// Have processes stop gracefully
+    Stop(order::Arguments),
     /// Stop leases from a queue, in every process
     Pause(pause::Arguments),
     /// End a pause
     Resume(pause::Arguments),
     /// Remove jobs
     Prune(prune::Arguments),
+    /// Move every job of one store into another; may be repeated after an interruption
+    Migrate(migrate::Arguments),
     /// Examine the store
     Doctor,
     /// Show the configuration in force
     Config(config::Arguments),
+    /// Measure what a store and a server can take, and whether every job comes through
+    Load(load::Arguments),
     /// Print a completion script for a shell
     Completions(completions::Arguments),
 }
@@ -110,11 +122,15 @@ fn run(common: &Common, command: Command) -> anyhow::Result<()> {
         Command::Jobs(arguments) => jobs::run(common, &arguments),
         Command::Stats(arguments) => stats::run(common, &arguments),
         Command::Processes => processes::run(common),
+        Command::Quiet(arguments) => order::run(common, &arguments, ProcessOrder::Quiet),
+        Command::Stop(arguments) => order::run(common, &arguments, ProcessOrder::Stop),
         Command::Pause(arguments) => pause::pause(common, &arguments),
         Command::Resume(arguments) => pause::resume(common, &arguments),
         Command::Prune(arguments) => prune::run(common, &arguments),
+        Command::Migrate(arguments) => migrate::run(common, &arguments),
         Command::Doctor => doctor::run(common),
         Command::Config(arguments) => config::run(common, &arguments),
+        Command::Load(arguments) => load::run(common, &arguments),
         Command::Completions(arguments) => completions::run(&arguments),
     }
 }

@@ -1,7 +1,7 @@
 //! Signals, as a server hears them.
 //!
 //! TERM and INT stop gracefully, a second one stops at once; TSTP makes quiet; TTIN prints what is running. Elsewhere
-//! than on Unix there is Ctrl-C only.
+//! than on Unix there is Ctrl-C only. An order to stop that came through the store is obeyed as TERM is.
 
 use windlass::server::RunningServer;
 
@@ -21,6 +21,10 @@ pub(crate) async fn until_stop(server: &RunningServer) -> std::io::Result<()> {
         tokio::select! {
             _ = terminate.recv() => return Ok(()),
             _ = interrupt.recv() => return Ok(()),
+            () = server.stop_asked() => {
+                output::error("windlass: ordered to stop");
+                return Ok(());
+            }
             _ = quiet.recv() => {
                 server.quiet();
                 output::error("windlass: quiet: no more jobs are leased");
@@ -32,11 +36,14 @@ pub(crate) async fn until_stop(server: &RunningServer) -> std::io::Result<()> {
 
 /// Waits for a request to stop.
 #[cfg(not(unix))]
-pub(crate) async fn until_stop(_server: &RunningServer) -> std::io::Result<()> {
-    tokio::signal::ctrl_c().await
+pub(crate) async fn until_stop(server: &RunningServer) -> std::io::Result<()> {
+    tokio::select! {
+        heard = tokio::signal::ctrl_c() => heard,
+        () = server.stop_asked() => Ok(()),
+    }
 }
 
-/// Waits for a second request to stop, which means at once.
+/// Waits for a request to stop, and obeys no other signal. The second request means at once.
 #[cfg(unix)]
 pub(crate) async fn until_second_stop() -> std::io::Result<()> {
     use tokio::signal::unix::{SignalKind, signal};
@@ -49,7 +56,7 @@ pub(crate) async fn until_second_stop() -> std::io::Result<()> {
     }
 }
 
-/// Waits for a second request to stop, which means at once.
+/// Waits for a request to stop, and obeys no other signal. The second request means at once.
 #[cfg(not(unix))]
 pub(crate) async fn until_second_stop() -> std::io::Result<()> {
     tokio::signal::ctrl_c().await

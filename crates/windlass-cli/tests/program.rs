@@ -223,3 +223,61 @@ fn a_server_works_a_queue_shows_itself_and_stops_at_term() {
     assert!(server.wait().unwrap().success());
     assert_eq!(json(dir.path(), &["processes"]), serde_json::json!([]));
 }
+
+#[test]
+fn a_store_is_moved_into_another_and_back() {
+    let dir = tempfile::tempdir().unwrap();
+    for _ in 0..3 {
+        printed(dir.path(), &["enqueue", "mail.send", "[1]", "--store", "sqlite:a.db"]);
+    }
+    let first = json(dir.path(), &["jobs", "ls", "--store", "sqlite:a.db"]);
+
+    let moved = json(dir.path(), &["migrate", "--from", "sqlite:a.db", "--to", "sqlite:b.db"]);
+    let left = printed(dir.path(), &["migrate", "--from", "sqlite:a.db", "--to", "sqlite:b.db"]);
+    printed(dir.path(), &["migrate", "--from", "sqlite:b.db", "--to", "sqlite:a.db"]);
+
+    assert_eq!((moved["moved"].as_u64(), moved["jobs"]["ready"].as_u64()), (Some(3), Some(3)));
+    assert!(left.contains("moved 0 jobs"), "{left}");
+    assert_eq!(json(dir.path(), &["jobs", "ls", "--store", "sqlite:a.db"]), first);
+    let same = complaint(dir.path(), 5, &["migrate", "--from", "sqlite:a.db", "--to", "sqlite:a.db"]);
+    assert!(same.contains("the same store"), "{same}");
+}
+
+#[test]
+fn jobs_are_found_by_a_text_in_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let id = printed(dir.path(), &["enqueue", "mail.send", r#"{"to":"ann"}"#]).trim().to_owned();
+    printed(dir.path(), &["enqueue", "mail.send", r#"{"to":"bob"}"#]);
+
+    let found = |arguments: &[&str]| json(dir.path(), &[&["jobs", "search"], arguments].concat())["jobs"].clone();
+
+    assert_eq!(found(&["ann"])[0]["id"], id.as_str());
+    assert_eq!(found(&[&id[10..]]).as_array().unwrap().len(), 1);
+    assert_eq!(found(&["mail", "--state", "ready"]).as_array().unwrap().len(), 2);
+    assert_eq!(found(&["ann", "--kind", "other"]), serde_json::json!([]));
+    assert!(printed(dir.path(), &["jobs", "search", "bob"]).contains("mail.send"));
+}
+
+#[cfg(unix)]
+#[test]
+fn a_server_is_made_quiet_and_stopped_through_the_store() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut server = windlass(dir.path()).args(["serve", "--lease", "1s"]).stderr(Stdio::piped()).spawn().unwrap();
+    let since = Instant::now();
+    let until = |is_so: &dyn Fn(&Value) -> bool| {
+        while !is_so(&json(dir.path(), &["processes"])) {
+            assert!(since.elapsed() < Duration::from_secs(30));
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    };
+    until(&|processes| processes[0].is_object());
+    let name = json(dir.path(), &["processes"])[0]["info"]["id"].as_str().unwrap().to_owned();
+
+    assert_eq!(json(dir.path(), &["quiet", &name[..name.len() - 4]])["process"], name.as_str());
+    until(&|processes| processes[0]["vitals"]["quiet"] == true);
+    assert!(printed(dir.path(), &["stop", "--all"]).contains("1 process will begin to stop"));
+
+    assert!(server.wait().unwrap().success());
+    assert!(complaint(dir.path(), 3, &["stop", &name]).contains("no process"));
+    assert!(printed(dir.path(), &["quiet", "--all"]).contains("no process works on"));
+}

@@ -44,7 +44,7 @@ pub struct PoolConfig {
     /// How long a worker without work looks around before it sleeps, at most 1 ms; it uses its processor meanwhile.
     /// Default: 5 µs, or not at all when there are more workers than the process may run threads at a time.
     pub spin: Option<Duration>,
-    /// Threads that may be added while tasks are inside [`blocking`](crate::blocking), 0 to 1,024. Default: 16.
+    /// Threads that may be added while tasks are inside [`blocking`](fn@crate::blocking), 0 to 1,024. Default: 16.
     pub spare_threads_max: usize,
     /// Binds worker number `n` to the processor `pinned_to[n]`, on systems that can; others and workers beyond the list
     /// are left free. Default: empty.

@@ -49,13 +49,15 @@ use std::cell::Cell;
 use std::fmt;
 use std::marker::PhantomData;
 use std::ptr;
+use std::time::Duration;
 
 use crate::cancel::CancelToken;
 use crate::error::AlreadyDone;
-use crate::lane::{self, Home, Lane, with_lane};
+use crate::home::{self, Home};
+use crate::lane::{self, Lane, with_lane};
 use crate::shared::SharedRef;
 use crate::slot::{Ended, Finish, Priority, Slot, SlotRef, TaskId, Waiter};
-use crate::sync::{Arc, AtomicPtr, AtomicU32, Ordering};
+use crate::sync::{Arc, AtomicPtr, AtomicU32, Instant, Ordering, thread};
 use crate::task::{Task, put, take};
 
 /// What a list holds when its task has ended.
@@ -272,18 +274,25 @@ impl Lane {
         }
     }
 
-    /// A slot, running queued tasks while there is none.
+    /// A slot, running queued tasks while there is none, and waiting a while for those that others run.
     pub(crate) fn take_slot_or_work(&self) -> SlotRef {
+        let mut patience = Patience::default();
         loop {
             if let Some(slot) = self.take_slot() {
                 return slot;
             }
+            if self.make_room() {
+                patience = Patience::default();
+                continue;
+            }
             assert!(
-                self.make_room(),
-                "all {} slots of the pool are taken, each task one and most ties one, and none of their tasks can be \
-                 run here: raise slot_count_max, or wait for tasks before preparing more",
+                self.shared.deterministic.is_none() && patience.is_left(),
+                "all {} slots of the pool are taken, each task one and most ties one, none of their tasks can be run \
+                 here, and none has ended elsewhere for {ROOM_PATIENCE:?}: raise slot_count_max, or wait for tasks \
+                 before preparing more",
                 self.shared.config.slot_count_max
             );
+            thread::yield_now();
         }
     }
 
@@ -291,6 +300,21 @@ impl Lane {
     fn take_edge(&self) -> &Slot {
         // SAFETY: the pool outlives its lanes, and so does the reference.
         unsafe { self.take_slot_or_work().get() }
+    }
+}
+
+/// How long a thread waits for the slots of tasks that others are running, before it says that there are too few: long
+/// against any time for which a thread with a task in hand may be kept from a processor.
+const ROOM_PATIENCE: Duration = Duration::from_secs(if cfg!(any(loom, shuttle)) { 0 } else { 1 });
+
+/// When waiting for a slot began.
+#[derive(Default)]
+struct Patience(Option<Instant>);
+
+impl Patience {
+    fn is_left(&mut self) -> bool {
+        let now = Instant::now();
+        now.duration_since(*self.0.get_or_insert(now)) < ROOM_PATIENCE
     }
 }
 
@@ -321,7 +345,7 @@ impl<T> sealed::Tie for Prepared<T> {
     #[expect(private_interfaces, reason = "the trait is sealed")]
     fn place(&self) -> Option<(&Slot, &SharedRef)> {
         // SAFETY: this handle is counted at the home, which keeps the pool.
-        Some((self.slot(), unsafe { lane::shared_of(self.home) }))
+        Some((self.slot(), unsafe { home::shared_of(self.home) }))
     }
 
     #[expect(private_interfaces, reason = "the trait is sealed")]
@@ -409,7 +433,7 @@ impl<T> Prepared<T> {
 
     fn with_lane<R>(&self, f: impl FnOnce(&Lane) -> R) -> R {
         // SAFETY: as above.
-        with_lane(unsafe { lane::shared_of(self.home) }, f)
+        with_lane(unsafe { home::shared_of(self.home) }, f)
     }
 
     /// Counts so many children in, and answers whom they are children of.
@@ -475,7 +499,7 @@ impl<T> Prepared<T> {
     fn check_tie(&self, other: &impl Tie) {
         let Some((slot, shared)) = other.place() else { return };
         // SAFETY: this handle is counted at the home, which keeps the pool.
-        assert!(Arc::ptr_eq(unsafe { lane::shared_of(self.home) }, shared), "tasks of two pools cannot be tied");
+        assert!(Arc::ptr_eq(unsafe { home::shared_of(self.home) }, shared), "tasks of two pools cannot be tied");
         assert!(!ptr::eq(slot, self.slot()), "a task cannot be tied to itself: it would never end");
     }
 
@@ -541,7 +565,7 @@ impl<T> Prepared<T> {
     #[inline]
     fn enqueue(&self, keep_handle: bool) {
         // SAFETY: the home is counted: it keeps the pool while this runs, also when the task ends at once.
-        let shared = unsafe { lane::shared_of(self.home) };
+        let shared = unsafe { home::shared_of(self.home) };
         let slot = self.slot();
         self.close_open_count(slot);
         let is_blocked = self.is_blocked.get();

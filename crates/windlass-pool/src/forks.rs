@@ -16,8 +16,12 @@
 //! The loom models are `loom_tests/forks.rs`, whose control looks into a cell first and empties it later, and
 //! `loom_tests/fork.rs`, whose control ends a fork without publishing its outcome.
 
+use std::cell::Cell;
+use std::ptr;
+use std::time::Duration;
+
 use crate::lane::Lane;
-use crate::sync::{AtomicPtr, AtomicU32, AtomicUsize, Ordering, Padded};
+use crate::sync::{AtomicPtr, AtomicU32, AtomicUsize, Instant, Ordering, Padded};
 
 /// Joins that can be nested on one thread before they run one half after the other.
 pub(crate) const FORKS_MAX: usize = 256;
@@ -92,7 +96,7 @@ pub(crate) struct ShownForks {
 
 impl ShownForks {
     pub(crate) fn new() -> ShownForks {
-        let cells = (0..SHOWN_MAX).map(|_| AtomicPtr::new(std::ptr::null_mut())).collect();
+        let cells = (0..SHOWN_MAX).map(|_| AtomicPtr::new(ptr::null_mut())).collect();
         ShownForks { cells, len: Padded(AtomicUsize::new(0)) }
     }
 
@@ -116,14 +120,14 @@ impl ShownForks {
     #[cfg(not(windlass_weaken = "forks"))]
     fn take(&self, place: usize) -> *mut ForkHead {
         // ORDER: Acquire; pairs with `show`.
-        self.cells[place].swap(std::ptr::null_mut(), Ordering::Acquire)
+        self.cells[place].swap(ptr::null_mut(), Ordering::Acquire)
     }
 
     /// The control of the model: look first, empty later.
     #[cfg(windlass_weaken = "forks")]
     fn take(&self, place: usize) -> *mut ForkHead {
         let fork = self.cells[place].load(Ordering::Acquire);
-        self.cells[place].store(std::ptr::null_mut(), Ordering::Relaxed);
+        self.cells[place].store(ptr::null_mut(), Ordering::Relaxed);
         fork
     }
 
@@ -152,5 +156,101 @@ impl ShownForks {
             let fork = self.take(place);
             (!fork.is_null()).then_some(fork.cast_const())
         })
+    }
+}
+
+/// Whether forks come fast or slowly: see rule 2.
+#[derive(Debug)]
+pub(crate) struct Pace {
+    since: Cell<Instant>,
+    count: Cell<u32>,
+    is_fast: Cell<bool>,
+}
+
+/// Forks that are looked at together.
+const PACE_WINDOW: u32 = 32;
+/// What a fork may take for them to come fast.
+const PACE_FAST: Duration = Duration::from_nanos(300);
+
+impl Pace {
+    fn new() -> Pace {
+        Pace { since: Cell::new(Instant::now()), count: Cell::new(0), is_fast: Cell::new(false) }
+    }
+
+    /// Another fork; answers whether they come fast.
+    pub(crate) fn step(&self) -> bool {
+        let count = self.count.get() + 1;
+        self.count.set(count);
+        if count >= PACE_WINDOW {
+            self.look(PACE_WINDOW);
+        }
+        self.is_fast.get()
+    }
+
+    /// An outermost fork: what came before may have been long ago.
+    pub(crate) fn look_again(&self) {
+        if self.is_fast.get() {
+            self.look(self.count.get() + 1);
+        }
+    }
+
+    fn look(&self, count: u32) {
+        let now = Instant::now();
+        let is_fast = now.duration_since(self.since.get()) < PACE_FAST * PACE_WINDOW;
+        if !is_fast || count >= PACE_WINDOW {
+            self.is_fast.set(is_fast);
+            self.since.set(now);
+            self.count.set(0);
+        }
+    }
+}
+
+/// The forks of the joins this thread is in the middle of: the owner's plain memory.
+pub(crate) struct ForkStack {
+    stack: Box<[Cell<*const ForkHead>; FORKS_MAX]>,
+    /// How many there are.
+    pub(crate) len: Cell<usize>,
+    /// Of these, how many were shown; the oldest ones.
+    pub(crate) shown: Cell<usize>,
+    /// The next fork need not be considered unless somebody searches: one is shown, and they come fast.
+    pub(crate) is_quiet: Cell<bool>,
+    pub(crate) pace: Pace,
+}
+
+impl ForkStack {
+    pub(crate) fn new() -> ForkStack {
+        let stack = Box::new([const { Cell::new(ptr::null()) }; FORKS_MAX]);
+        ForkStack { stack, len: Cell::new(0), shown: Cell::new(0), is_quiet: Cell::new(false), pace: Pace::new() }
+    }
+
+    /// Adds a fork, or says that there is no room. Answers its place.
+    #[inline(always)]
+    pub(crate) fn push(&self, fork: *const ForkHead) -> Option<usize> {
+        let place = self.len.get();
+        self.stack.get(place)?.set(fork);
+        self.len.set(place + 1);
+        Some(place)
+    }
+
+    pub(crate) fn at(&self, place: usize) -> *const ForkHead {
+        self.stack[place].get()
+    }
+
+    #[inline(always)]
+    pub(crate) fn is_shown(&self, place: usize) -> bool {
+        place < self.shown.get()
+    }
+
+    #[inline(always)]
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.is_quiet.get()
+    }
+
+    /// The fork in this place, the youngest that was shown, is so no more.
+    pub(crate) fn unshow(&self, place: usize) {
+        self.shown.set(place);
+        if place == 0 {
+            self.is_quiet.set(false);
+        }
     }
 }

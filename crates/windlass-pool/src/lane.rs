@@ -3,26 +3,20 @@
 //! Every thread that uses a pool has a [`Lane`]: its forks, its free slots, its counts, in memory that only it touches.
 //! What others look at is on its desk (`shared.rs`). Workers have one from the start; any other thread is given one when
 //! it first uses the pool, keeps it in thread-local storage, and gives it back when it ends. So two threads never act as
-//! the owner of one ring, and a worker of one pool is an outside thread to another.
-//!
-//! # Counting handles without an exchange
-//! A handle must keep the pool's memory, but a shared count for each task would cost more than the task. So handles
-//! count on their [`Home`], one for each lane: those dropped by the thread that made them in plain memory, those dropped
-//! elsewhere by one exchange. `away` begins at [`ATTACHED`] and is lowered by each drop elsewhere. When the lane goes, it
-//! lowers `away` by `ATTACHED` less the handles that were made and not dropped here: what remains is the number of
-//! handles still alive. Whoever brings it to zero frees the home, and with it its share of the pool. The loom model is
-//! `loom_tests/home.rs`; its control has the lane go without acquiring what others have left.
+//! the owner of one ring, and a worker of one pool is an outside thread to another. Handles count on the lane that made
+//! them, and on its home (`home.rs`), which outlives it.
 
 use std::cell::{Cell, RefCell};
 use std::ptr;
 
 use crate::config::PoolConfig;
-use crate::forks::{FORKS_MAX, ForkHead, SHOWN_MAX};
+use crate::forks::{ForkStack, SHOWN_MAX};
+use crate::home::Home;
 use crate::shared::{Desk, SharedRef};
 use crate::slot::{BATCH_LEN, Slot, SlotRef};
 #[cfg(shuttle)]
 use crate::sync::LocalPointer as _;
-use crate::sync::{Arc, AtomicI64, Instant, Ordering, thread, thread_local};
+use crate::sync::{Arc, Ordering, thread, thread_local};
 
 /// Free slots a thread keeps for itself, at most.
 const FREE_MAX: usize = 4 * BATCH_LEN;
@@ -35,45 +29,6 @@ fn free_max(config: &PoolConfig) -> usize {
     let share = config.slot_count_max / (2 * (config.threads + 8));
     if share < FREE_WORTH { 0 } else { share.min(FREE_MAX) }
 }
-
-/// What a home's count begins with.
-const ATTACHED: i64 = 1 << 40;
-
-/// Where the handles of one lane are counted; keeps the pool's memory.
-pub(crate) struct Home {
-    pub(crate) shared: SharedRef,
-    away: AwayCount,
-}
-
-/// The shared part of a home's count.
-pub(crate) struct AwayCount(AtomicI64);
-
-impl AwayCount {
-    pub(crate) fn new() -> AwayCount {
-        AwayCount(AtomicI64::new(ATTACHED))
-    }
-
-    /// A handle was dropped on another thread, or after the lane has gone. Answers whether it was the last.
-    #[must_use]
-    pub(crate) fn drop_elsewhere(&self) -> bool {
-        // ORDER: AcqRel; the last one frees what all others have used.
-        self.0.fetch_sub(1, Ordering::AcqRel) == 1
-    }
-
-    /// The lane goes, with so many handles made and not dropped on it. Answers whether none is left.
-    #[must_use]
-    pub(crate) fn detach(&self, held: i64) -> bool {
-        let change = ATTACHED - held;
-        self.0.fetch_sub(change, DETACH_ORDER) == change
-    }
-}
-
-/// ORDER: AcqRel; as in `drop_elsewhere`.
-#[cfg(not(windlass_weaken = "home"))]
-const DETACH_ORDER: Ordering = Ordering::AcqRel;
-/// The control of the model: the lane frees what it has not seen others leave.
-#[cfg(windlass_weaken = "home")]
-const DETACH_ORDER: Ordering = Ordering::Relaxed;
 
 /// Gives one handle back to its home.
 ///
@@ -89,107 +44,8 @@ pub(crate) unsafe fn let_go(home: *const Home) {
         lane.held.set(lane.held.get() - 1);
         return;
     }
-    // SAFETY: this handle was counted, so the home is alive.
-    if unsafe { &*home }.away.drop_elsewhere() {
-        // SAFETY: made by `Box::into_raw` in `Lane::new`, and we brought the count to zero.
-        drop(unsafe { Box::from_raw(home.cast_mut()) });
-    }
-}
-
-/// Whether forks come fast or slowly: see `forks.rs`, rule 2.
-#[derive(Debug)]
-pub(crate) struct Pace {
-    since: Cell<Instant>,
-    count: Cell<u32>,
-    is_fast: Cell<bool>,
-}
-
-/// Forks that are looked at together.
-const PACE_WINDOW: u32 = 32;
-/// What a fork may take for them to come fast.
-const PACE_FAST: std::time::Duration = std::time::Duration::from_nanos(300);
-
-impl Pace {
-    fn new() -> Pace {
-        Pace { since: Cell::new(Instant::now()), count: Cell::new(0), is_fast: Cell::new(false) }
-    }
-
-    /// Another fork; answers whether they come fast.
-    pub(crate) fn step(&self) -> bool {
-        let count = self.count.get() + 1;
-        self.count.set(count);
-        if count >= PACE_WINDOW {
-            self.look(PACE_WINDOW);
-        }
-        self.is_fast.get()
-    }
-
-    /// An outermost fork: what came before may have been long ago.
-    pub(crate) fn look_again(&self) {
-        if self.is_fast.get() {
-            self.look(self.count.get() + 1);
-        }
-    }
-
-    fn look(&self, count: u32) {
-        let now = Instant::now();
-        let is_fast = now.duration_since(self.since.get()) < PACE_FAST * PACE_WINDOW;
-        if !is_fast || count >= PACE_WINDOW {
-            self.is_fast.set(is_fast);
-            self.since.set(now);
-            self.count.set(0);
-        }
-    }
-}
-
-/// The forks of the joins this thread is in the middle of (`forks.rs`).
-pub(crate) struct ForkStack {
-    stack: Box<[Cell<*const ForkHead>; FORKS_MAX]>,
-    /// How many there are.
-    pub(crate) len: Cell<usize>,
-    /// Of these, how many were shown; the oldest ones.
-    shown: Cell<usize>,
-    /// The next fork need not be considered unless somebody searches: one is shown, and they come fast.
-    is_quiet: Cell<bool>,
-    pace: Pace,
-}
-
-impl ForkStack {
-    fn new() -> ForkStack {
-        let stack = Box::new([const { Cell::new(ptr::null()) }; FORKS_MAX]);
-        ForkStack { stack, len: Cell::new(0), shown: Cell::new(0), is_quiet: Cell::new(false), pace: Pace::new() }
-    }
-
-    /// Adds a fork, or says that there is no room. Answers its place.
-    #[inline(always)]
-    pub(crate) fn push(&self, fork: *const ForkHead) -> Option<usize> {
-        let place = self.len.get();
-        self.stack.get(place)?.set(fork);
-        self.len.set(place + 1);
-        Some(place)
-    }
-
-    fn at(&self, place: usize) -> *const ForkHead {
-        self.stack[place].get()
-    }
-
-    #[inline(always)]
-    pub(crate) fn is_shown(&self, place: usize) -> bool {
-        place < self.shown.get()
-    }
-
-    #[inline(always)]
-    pub(crate) fn is_quiet(&self) -> bool {
-        self.is_quiet.get()
-    }
-
-    /// The fork in this place, the youngest that was shown, is so no more.
-    pub(crate) fn unshow(&self, place: usize) {
-        self.shown.set(place);
-        if place == 0 {
-            self.is_quiet.set(false);
-        }
-    }
+    // SAFETY: this handle was counted, and is not used again.
+    unsafe { Home::drop_elsewhere(home) };
 }
 
 /// Free slots of one thread.
@@ -431,7 +287,6 @@ impl Lane {
     fn new(shared: SharedRef, index: u32, role: Role) -> Lane {
         let desk = shared.desk(index);
         desk.give_to(Some(thread::current()));
-        let home = Home { shared: Arc::clone(&shared), away: AwayCount::new() };
         Lane {
             desk,
             index,
@@ -443,7 +298,7 @@ impl Lane {
                 max: free_max(&shared.config),
             },
             tally: Tally { parent: Cell::new(ptr::null()), count: Cell::new(0) },
-            home: Box::into_raw(Box::new(home)),
+            home: Home::of(&shared),
             held: Cell::new(0),
             help_depth: Cell::new(0),
             room_depth: Cell::new(0),
@@ -708,19 +563,7 @@ impl Drop for Lane {
         if self.index as usize >= self.shared.config.threads {
             self.shared.give_desk_back(self.index);
         }
-        // SAFETY: the home lives as long as the lane, at least.
-        if unsafe { &*self.home }.away.detach(self.held.get()) {
-            // SAFETY: made by `Box::into_raw` in `new`, and we brought the count to zero.
-            drop(unsafe { Box::from_raw(self.home.cast_mut()) });
-        }
+        // SAFETY: this is the lane's own home, and the lane goes.
+        unsafe { Home::detach(self.home, self.held.get()) };
     }
-}
-
-/// The pool of a home.
-///
-/// # Safety
-/// A handle counted at the home is alive during `'a`.
-pub(crate) unsafe fn shared_of<'a>(home: *const Home) -> &'a SharedRef {
-    // SAFETY: passed on to the caller.
-    &unsafe { &*home }.shared
 }

@@ -132,6 +132,7 @@ mod error;
 mod sync;
 
 mod forks;
+mod home;
 mod injector;
 mod ring;
 mod sleep;

@@ -400,7 +400,7 @@ impl Pool {
         self.shared.metrics()
     }
 
-    /// Spare threads that are there now (see [`blocking`](crate::blocking)).
+    /// Spare threads that are there now (see [`blocking`](fn@crate::blocking)).
     pub fn spare_thread_count(&self) -> usize {
         self.shared.spare_count()
     }

@@ -15,7 +15,8 @@ use std::time::Duration;
 
 use crate::cancel::Cancelled;
 use crate::error::TaskError;
-use crate::lane::{self, Home, Lane, with_lane};
+use crate::home::{self, Home};
+use crate::lane::{self, Lane, with_lane};
 use crate::panic::{Outcome, catch, unwrap};
 use crate::slot::{BATCH_LEN, Detach, Entered, STORAGE_LEN, Slot, SlotRef, Storage, TaskId};
 use crate::sync::{Instant, Mutex, Ordering, lock, park_timeout};
@@ -464,7 +465,7 @@ impl<T> Task<T> {
         match &self.kind {
             Kind::Run { .. } | Kind::Spent => None,
             // SAFETY: this handle is counted at the home, which keeps the pool and so the slot.
-            Kind::Slot { slot, home, .. } => Some(unsafe { (slot.get(), lane::shared_of(*home)) }),
+            Kind::Slot { slot, home, .. } => Some(unsafe { (slot.get(), home::shared_of(*home)) }),
         }
     }
 
@@ -590,7 +591,7 @@ impl<T> Task<T> {
             return self.outcome_without_slot();
         };
         // SAFETY: this handle is counted at the home, which keeps the pool and so the slot.
-        let (slot, shared) = unsafe { (slot.get(), lane::shared_of(home)) };
+        let (slot, shared) = unsafe { (slot.get(), home::shared_of(home)) };
         let outcome = with_lane(shared, |lane| {
             end(lane, slot);
             // What was run here may be what others wait for, and nobody knows when this thread comes back.
@@ -630,7 +631,7 @@ impl<T> Task<T> {
         };
         if let Some(panic) = panic {
             // SAFETY: this handle is counted at the home, which keeps the pool.
-            with_lane(unsafe { lane::shared_of(home) }, |lane| lane.tell_panic(panic));
+            with_lane(unsafe { home::shared_of(home) }, |lane| lane.tell_panic(panic));
         }
         // SAFETY: the handle was counted, and is not used again.
         unsafe { lane::let_go(home) };
@@ -675,7 +676,7 @@ impl<T> Task<T> {
             return false;
         };
         // SAFETY: as in `slot`.
-        let (slot, shared) = unsafe { (slot.get(), lane::shared_of(*home)) };
+        let (slot, shared) = unsafe { (slot.get(), home::shared_of(*home)) };
         let id = slot.id();
         shared.wakers.keep(id, waker);
         if !std::mem::replace(is_awaited, true) {
@@ -708,7 +709,7 @@ impl<T> Task<T> {
             return;
         };
         // SAFETY: this handle is counted at the home, which keeps the pool and so the slot.
-        let (slot, shared) = unsafe { (slot.get(), lane::shared_of(*home)) };
+        let (slot, shared) = unsafe { (slot.get(), home::shared_of(*home)) };
         if *is_awaited {
             shared.wakers.remove(slot.id());
         }

@@ -256,6 +256,27 @@ fn a_panic_of_a_task_that_had_no_slot_is_told_to_the_hook() {
     only_slot.run();
 }
 
+/// Whoever prepares tasks faster than they are run can find all slots taken and nothing to run: the tasks are in the hands
+/// of others. It said that there were too few slots, in the middle of 100,000 tasks that would have ended.
+#[test]
+fn a_slot_that_another_thread_is_about_to_free_is_waited_for() {
+    let pool = Pool::with(PoolConfig { threads: 1, slot_count_max: 1, ..PoolConfig::default() }).unwrap();
+    let (go, wait) = mpsc::channel::<()>();
+    let (begun, has_begun) = mpsc::channel();
+    pool.spawn_detached(move || {
+        begun.send(()).unwrap();
+        wait.recv().unwrap();
+    });
+    has_begun.recv().unwrap();
+
+    let prepared = std::thread::scope(|threads| {
+        threads.spawn(move || go.send(()).unwrap());
+        pool.prepare(|| 7).run()
+    });
+
+    assert_eq!(prepared, 7);
+}
+
 /// SC-6: the iterator of `spawn_many` panics in the middle of a batch. Those before it had been counted by the scope, and
 /// were never queued: the scope waited for them for ever.
 #[test]

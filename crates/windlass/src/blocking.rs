@@ -14,7 +14,7 @@ use crate::client::Client;
 use crate::clock::Timestamp;
 use crate::error::Error;
 use crate::job::{Job, JobId, JobOptions, NewJob};
-use crate::store::{Changed, Inserted};
+use crate::store::{Changed, Inserted, ProcessOrder, ProcessTarget};
 
 /// Waits on this thread for the end of `future`.
 ///
@@ -155,6 +155,14 @@ impl BlockingClient {
     /// As there.
     pub fn resume(&self, queue: &str) -> Result<bool, Error> {
         block_on(self.client.resume(queue))
+    }
+
+    /// See [`Client::order`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn order(&self, to: ProcessTarget, order: ProcessOrder) -> Result<usize, Error> {
+        block_on(self.client.order(to, order))
     }
 }
 

@@ -19,7 +19,8 @@ use crate::entropy::Entropy;
 use crate::error::{Error, InvalidJob, StoreError};
 use crate::job::{BATCH_LEN_MAX, Job, JobId, JobOptions, NewJob, Payload, check_name};
 use crate::state::State;
-use crate::store::{Changed, ClearFilter, Inserted, Keep, Store, VERB_LEN_MAX};
+use crate::store::{Changed, ClearFilter, Inserted, Keep, ProcessOrder, ProcessTarget, Store, VERB_LEN_MAX};
+use crate::sweep::{Edit, JobFilter, Sweep};
 
 /// Jobs that `enqueue_many` inserts in one step.
 const BATCH_LEN: usize = 4_000;
@@ -203,6 +204,27 @@ impl Client {
     pub async fn resume(&self, queue: &str) -> Result<bool, Error> {
         check_name("queue", queue)?;
         Ok(self.store.resume(queue).await?)
+    }
+
+    /// Orders one process, or every process, to do something at its next beat: a few seconds from now. Answers how
+    /// many will hear of it.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchProcess`] when the one named does not work on the store, [`Error::Store`].
+    pub async fn order(&self, to: ProcessTarget, order: ProcessOrder) -> Result<usize, Error> {
+        let reached = self.store.order(to.clone(), order).await?;
+        match to {
+            ProcessTarget::One(id) if reached == 0 => Err(Error::NoSuchProcess { id: id.to_string() }),
+            _ => Ok(reached),
+        }
+    }
+
+    /// Begins to change every job that `filter` chooses, in steps: what a dashboard does with "all". See [`Sweep`].
+    ///
+    /// # Errors
+    /// [`Error::Store`] when the store cannot say how many there are.
+    pub async fn sweep(&self, edit: Edit, filter: JobFilter) -> Result<Sweep, Error> {
+        Sweep::begin(Arc::clone(&self.store), edit, filter).await
     }
 }
 

@@ -144,6 +144,12 @@ pub enum Error {
         /// Which id.
         id: String,
     },
+    /// No such process works on the store, or no longer.
+    #[error("no process {id:?} works on the store")]
+    NoSuchProcess {
+        /// Which process.
+        id: String,
+    },
     /// The job is in a state that does not allow it.
     #[error("cannot {tried} job {id}: it is {state}")]
     WrongState {

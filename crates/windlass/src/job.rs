@@ -141,6 +141,15 @@ impl Payload {
         String::from_utf8_lossy(&self.0).into_owned()
     }
 
+    /// Whether the text stands in it, letter by letter, as the bytes are: a letter that JSON wrote as an escape is not
+    /// found by the letter.
+    pub fn contains(&self, text: &str) -> bool {
+        match std::str::from_utf8(&self.0) {
+            Ok(payload) => payload.contains(text),
+            Err(_) => self.to_text().contains(text),
+        }
+    }
+
     /// The bytes, without a copy.
     pub fn into_bytes(self) -> Vec<u8> {
         self.0

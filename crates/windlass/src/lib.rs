@@ -24,6 +24,8 @@ pub mod store;
 pub mod blocking;
 pub mod client;
 pub mod inspect;
+pub mod migrate;
+pub mod sweep;
 
 #[cfg(feature = "server")]
 pub mod cancel;

@@ -97,6 +97,8 @@ impl FromStr for State {
 pub enum Event {
     /// A client hands the job to the store.
     Insert,
+    /// The job comes from another store, as it stood there.
+    Restore,
     /// Its time has come.
     Due,
     /// A member takes it into its ledger; the attempt is counted.
@@ -127,8 +129,9 @@ pub enum Event {
 
 impl Event {
     /// Every event, in the order of [`TRANSITIONS`].
-    pub const ALL: [Event; 14] = [
+    pub const ALL: [Event; 15] = [
         Event::Insert,
+        Event::Restore,
         Event::Due,
         Event::Lease,
         Event::Done,
@@ -148,6 +151,7 @@ impl Event {
     pub const fn name(self) -> &'static str {
         match self {
             Event::Insert => "insert",
+            Event::Restore => "restore",
             Event::Due => "due",
             Event::Lease => "lease",
             Event::Done => "done",
@@ -203,6 +207,13 @@ pub const TRANSITIONS: &[Transition] = &[
         to: &[READY, SCHEDULED],
         who: "client",
         note: "scheduled when its time lies ahead; an id that is known already changes nothing",
+    },
+    Transition {
+        event: Event::Restore,
+        from: &[NOTHING],
+        to: &[SCHEDULED, READY, RETRY, DONE, DEAD, CANCELLED],
+        who: "migration",
+        note: "as it stood in the other store, where it was not running; an id that is known already changes nothing",
     },
     Transition {
         event: Event::Due,

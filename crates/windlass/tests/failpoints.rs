@@ -8,9 +8,11 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use windlass::blocking::block_on;
 use windlass::failpoint::{self, Action};
+use windlass::migrate::migrate;
 use windlass::server::Server;
 use windlass::state::State;
 use windlass::store::Store;
+use windlass::store::memory::MemoryStore;
 use windlass::store::sqlite::{SqliteOptions, SqliteStore};
 use windlass::{Client, Handlers, Inspector, Job, JobOptions, ServerConfig};
 
@@ -160,4 +162,23 @@ fn whichever_transaction_fails_the_job_still_ends_once() {
         failpoint::clear();
         assert_eq!(run_one_job_with("sqlite.commit.before", hit + 1), (State::Done, 1), "the commit {hit} failed");
     }
+}
+
+/// It stops between the restore there and the deletion here: both stores have the jobs, and the second run ends it.
+#[test]
+fn an_interrupted_migration_goes_on_where_it_was_and_loses_nothing() {
+    let _turn = my_turn();
+    let dir = tempfile::tempdir().unwrap();
+    let (from, to) = (Arc::new(MemoryStore::default()) as Arc<dyn Store>, open(&dir));
+    let ids = block_on(Client::new(Arc::clone(&from)).enqueue_many([Noop, Noop, Noop])).unwrap();
+    failpoint::set("migrate.delete.before", Action::Error, 1, false);
+
+    block_on(migrate(&from, &to, |_| {})).unwrap_err();
+    let both = [&from, &to].map(|store| block_on(store.counts()).unwrap().ready);
+    let migrated = block_on(migrate(&from, &to, |_| {})).unwrap();
+
+    assert_eq!(both, [3, 3]);
+    assert_eq!((migrated.total(), migrated.already_there), (3, 3));
+    assert!(ids.iter().all(|id| block_on(to.get(*id)).unwrap().is_some()));
+    assert_eq!(block_on(from.counts()).unwrap().ready, 0);
 }

@@ -56,6 +56,15 @@ impl World {
         id
     }
 
+    /// A job that died in another store.
+    fn restore_dead(&self) -> JobId {
+        let [other, _] = worlds();
+        let id = other.job_in(State::Dead);
+        let dead = block_on(other.store.get(id)).unwrap().unwrap();
+        block_on(self.store.restore(vec![dead])).unwrap();
+        id
+    }
+
     fn lease(&self) -> LeasedJob {
         let take = Take { queue: "default".to_owned(), max: 1, at_most_once: false };
         let plan = LeasePlan { takes: vec![take], max: 1 };
@@ -162,16 +171,17 @@ fn happen(world: &World, event: Event, from: Option<State>) -> Option<State> {
     let soon = JobOptions::new().expires_in(SECOND);
     let id = match (event, from) {
         (Event::Insert, _) => world.insert(Duration::ZERO, JobOptions::new()),
+        (Event::Restore, _) => world.restore_dead(),
         (Event::Expire, Some(State::Scheduled)) => world.insert(SECOND, soon),
         (Event::Expire, _) => world.insert(Duration::ZERO, soon),
         (Event::Lease | Event::Done | Event::Fail | Event::Snooze | Event::Release, _) => {
             world.insert(Duration::ZERO, JobOptions::new())
         }
         (_, Some(state)) => world.job_in(state),
-        (_, None) => unreachable!("only an insert starts from nothing"),
+        (_, None) => unreachable!("only an insert and a restore start from nothing"),
     };
     match event {
-        Event::Insert => {}
+        Event::Insert | Event::Restore => {}
         Event::Due => {
             world.clock.advance(1_000 * SECOND);
             block_on(world.store.promote(9)).unwrap();

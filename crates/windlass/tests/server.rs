@@ -12,8 +12,8 @@ use windlass::outcome::{Json, Outcome};
 use windlass::retry::RetryPolicy;
 use windlass::server::{RunningServer, Server};
 use windlass::state::State as JobState;
-use windlass::store::Store;
 use windlass::store::memory::MemoryStore;
+use windlass::store::{MemberId, ProcessOrder, ProcessTarget, Store};
 use windlass::{Client, Context, HandlerError, Handlers, Inspector, Job, JobOptions, ServerConfig, State};
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -434,4 +434,76 @@ async fn a_process_shows_itself_with_its_memory_and_what_it_runs() {
     assert_eq!(processes[0].jobs[0].id, id);
     assert_eq!(processes[0].info.pid, std::process::id());
     assert!(processes[0].vitals.rss_bytes > 1_000_000);
+}
+
+#[tokio::test]
+async fn an_order_to_be_quiet_is_obeyed_and_shown() {
+    let config = ServerConfig { lease: Duration::from_secs(1), ..quick() };
+    let engine = Engine::start(Handlers::new().on(add_up), config).await;
+
+    let reached = engine.client.order(ProcessTarget::One(engine.server.member()), ProcessOrder::Quiet).await.unwrap();
+
+    assert_eq!(reached, 1);
+    let shown = async {
+        while !engine.inspector.processes().await.unwrap()[0].vitals.quiet {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, shown).await.expect("the process shows itself as quiet");
+    let id = engine.client.enqueue(&Add { a: 1, b: 2 }).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert_eq!(engine.inspector.job(id).await.unwrap().state, JobState::Ready);
+    assert!(engine.server.stop().await.is_clean);
+}
+
+#[tokio::test]
+async fn an_order_to_stop_stops_a_server_that_nobody_else_stops() {
+    let config = ServerConfig { lease: Duration::from_secs(1), ..quick() };
+    let engine = Engine::start(Handlers::new().on(add_up), config).await;
+    let id = engine.client.enqueue(&Add { a: 1, b: 2 }).await.unwrap();
+    engine.until(id, JobState::Done).await;
+
+    engine.client.order(ProcessTarget::All, ProcessOrder::Stop).await.unwrap();
+
+    tokio::time::timeout(PATIENCE, engine.server.stop_asked()).await.expect("the order is heard");
+    let gone = async {
+        while !engine.inspector.processes().await.unwrap().is_empty() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, gone).await.expect("the process has left");
+    let report = engine.server.stop().await;
+    assert!(report.is_clean);
+    assert_eq!(report.stats.done, 1);
+}
+
+#[tokio::test]
+async fn a_server_that_runs_until_its_shutdown_ends_also_when_it_is_ordered_to() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+    let config = ServerConfig { lease: Duration::from_secs(1), ..quick() };
+    let server = Server::new(Arc::clone(&store), Handlers::new().on(add_up), config).unwrap();
+    let client = Client::new(store);
+
+    let run = tokio::spawn(server.run(std::future::pending()));
+    let ordered = async {
+        while client.order(ProcessTarget::All, ProcessOrder::Stop).await.unwrap() == 0 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        run.await.unwrap().unwrap()
+    };
+
+    assert!(tokio::time::timeout(PATIENCE, ordered).await.expect("the server ends").is_clean);
+}
+
+#[tokio::test]
+async fn an_order_to_a_process_that_is_not_there_is_an_error() {
+    let client = Client::new(Arc::new(MemoryStore::default()));
+
+    let error = client.order(ProcessTarget::One(MemberId::new("nobody", 1, 1)), ProcessOrder::Dump).await.unwrap_err();
+
+    assert!(error.to_string().contains("nobody"), "{error}");
+}
+
+async fn add_up(job: Add) -> Json<u32> {
+    Json(job.a + job.b)
 }

@@ -47,6 +47,7 @@ mod dot;
 mod input;
 mod node;
 mod plan;
+mod run;
 mod seal;
 
 use std::any::{Any, TypeId};
@@ -63,7 +64,8 @@ use input::Cell;
 pub use input::Inputs;
 use node::Body;
 pub(crate) use plan::Segment;
-pub use plan::{Busy, Plan, Run, RunReport};
+pub use plan::{Busy, Plan, RunReport};
+pub use run::Run;
 
 /// Nodes that one graph can have.
 const NODES_MAX: usize = (1 << 31) - 1;

@@ -15,27 +15,21 @@ use std::any::Any;
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::fmt;
-use std::future::Future;
 use std::marker::PhantomData;
 use std::ops::Range;
-use std::pin::Pin;
 use std::sync::Arc as StdArc;
-use std::task::{Context, Poll};
-use std::time::Duration;
 
 use super::counter::Counter;
 use super::input::Cell;
 use super::node::Body;
 use super::seal::Layout;
 use super::{Graph, Node, NodeId, dot};
-use crate::error::TaskError;
-use crate::lane::{self, Lane, with_lane};
+use crate::lane::{Lane, with_lane};
 use crate::panic::{Outcome, catch, forget, keep_first, unwrap};
 use crate::pool::Pool;
 use crate::shared::flag;
 use crate::slot::{Slot, SlotRef};
 use crate::sync::{Arc, AtomicPtr, AtomicU64, AtomicUsize, Mutex, Ordering, lock};
-use crate::task::Task;
 use crate::wait::Help;
 
 /// In the count of targets: its last node is a condition.
@@ -142,7 +136,7 @@ pub struct RunReport {
 /// May be shared between threads, and cloned: clones are the same plan. A run keeps it alive. What its closures borrow
 /// must live for `'env`; only a plan that borrows nothing can be [spawned](Plan::spawn).
 pub struct Plan<'env> {
-    core: Arc<Core>,
+    pub(super) core: Arc<Core>,
     of: PhantomData<fn(&'env ()) -> &'env ()>,
 }
 
@@ -180,7 +174,7 @@ mod state {
 }
 
 /// What the runs of a plan share.
-struct Core {
+pub(super) struct Core {
     bodies: Vec<Body>,
     segments: Box<[Segment]>,
     targets: Box<[u32]>,
@@ -359,168 +353,11 @@ impl<T> From<Node<T>> for NodeId {
     }
 }
 
-impl Plan<'static> {
-    /// Has the pool run the plan, and answers a handle to wait for it.
-    ///
-    /// # Errors
-    /// [`Busy`] when a run goes on.
-    ///
-    /// # Panics
-    /// As [`Pool::prepare`].
-    pub fn spawn(&self, pool: &Pool) -> Result<Run, Busy> {
-        let claim = Claim::new(&self.core)?;
-        self.core.begin_run();
-        let number = self.core.run_number();
-        // Until there is one: whatever is dropped before, for want of slots, counts nothing.
-        self.core.set_parent(std::ptr::null());
-        // The run is a parent task: its children are what is counted in `open_count`. Another task, which continues with
-        // it, has the outcome.
-        let begin = Beginning { core: Arc::clone(&self.core), has_begun: false };
-        let parent = pool.prepare(move || begin.begin());
-        let ending = Ending { core: Arc::clone(&self.core) };
-        // From now on the ending gives the plan back, however it goes.
-        std::mem::forget(claim);
-        let end = pool.prepare(move || ending.end());
-        end.follow(&parent);
-        self.core.set_parent(parent.open_for_children(self.core.open_count()));
-        let task = end.schedule();
-        parent.schedule_detached();
-        Ok(Run { task, core: Arc::clone(&self.core), number })
-    }
-}
-
-/// The first task of a spawned run.
-struct Beginning {
-    core: Arc<Core>,
-    has_begun: bool,
-}
-
-impl Beginning {
-    fn begin(mut self) {
-        lane::with_current(|lane| {
-            // There is none only where a thread ends and runs what it leaves behind: the run is cancelled then.
-            if let Some(lane) = lane {
-                self.has_begun = true;
-                self.core.start(lane);
-            }
-        });
-    }
-}
-
-impl Drop for Beginning {
-    /// It was cancelled: what was counted as open will never come.
-    fn drop(&mut self) {
-        if self.has_begun {
-            return;
-        }
-        self.core.cancel_run(None);
-        // SAFETY: the parent, if there is one, is the slot of this very task, which has not ended.
-        if let Some(parent) = unsafe { self.core.parent().as_ref() } {
-            // ORDER: AcqRel; as every count of an end. The task itself is still open.
-            parent.open.fetch_sub(self.core.open_count(), Ordering::AcqRel);
-        }
-    }
-}
-
-/// The last task of a spawned run.
-struct Ending {
-    core: Arc<Core>,
-}
-
-impl Ending {
-    fn end(self) -> RunReport {
-        let outcome = self.core.end_run(0);
-        // Before the outcome can be seen: who has waited for a run can begin another one.
-        drop(self);
-        unwrap(outcome)
-    }
-}
-
-impl Drop for Ending {
-    fn drop(&mut self) {
-        self.core.give_back();
-    }
-}
-
-/// A run that was spawned. Dropping it does not stop the run.
-#[must_use = "a run goes on without its handle; drop it in so many words"]
-pub struct Run {
-    task: Task<RunReport>,
-    core: Arc<Core>,
-    number: u64,
-}
-
-impl fmt::Debug for Run {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Run({})", if self.is_done() { "done" } else { "under way" })
-    }
-}
-
-impl Run {
-    /// Whether it has ended.
-    pub fn is_done(&self) -> bool {
-        self.task.is_done()
-    }
-
-    /// Waits until the run has ended; see [`Task::wait`].
-    ///
-    /// # Panics
-    /// With the first panic of a node, or with [`Cancelled`](crate::Cancelled) if the pool was shut down before the run could end.
-    pub fn wait(self) -> RunReport {
-        self.task.wait()
-    }
-
-    /// As [`wait`](Run::wait), but a panic or a cancellation is an answer.
-    ///
-    /// # Errors
-    /// What kept the run from ending well.
-    pub fn wait_result(self) -> Result<RunReport, TaskError> {
-        self.task.wait_result()
-    }
-
-    /// As [`wait`](Run::wait), but runs nothing meanwhile: see [`Task::wait_blocking`].
-    ///
-    /// # Panics
-    /// As [`wait`](Run::wait).
-    pub fn wait_blocking(self) -> RunReport {
-        self.task.wait_blocking()
-    }
-
-    /// Waits for at most `timeout`, and runs nothing meanwhile.
-    ///
-    /// # Errors
-    /// The handle, if the run has not ended by then.
-    ///
-    /// # Panics
-    /// As [`wait`](Run::wait).
-    pub fn wait_timeout(self, timeout: Duration) -> Result<RunReport, Run> {
-        let Run { task, core, number } = self;
-        task.wait_timeout(timeout).map_err(|task| Run { task, core, number })
-    }
-
-    /// Cancels this run: nodes that have not begun do not run. Other runs of the plan are not touched.
-    pub fn cancel(&self) {
-        self.core.cancel_run(Some(self.number));
-    }
-}
-
-/// Awaiting a run gives its report.
-///
-/// # Panics
-/// As [`Run::wait`].
-impl Future for Run {
-    type Output = RunReport;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<RunReport> {
-        Pin::new(&mut self.task).poll(context)
-    }
-}
-
 /// The right to have the plan for oneself.
-struct Claim<'a>(&'a Core);
+pub(super) struct Claim<'a>(&'a Core);
 
 impl<'a> Claim<'a> {
-    fn new(core: &'a Core) -> Result<Claim<'a>, Busy> {
+    pub(super) fn new(core: &'a Core) -> Result<Claim<'a>, Busy> {
         // ORDER: Acquire; pairs with `give_back`: all that was done in the run before is visible.
         let before = core.state.fetch_or(state::BUSY, Ordering::Acquire);
         if before & state::BUSY == 0 { Ok(Claim(core)) } else { Err(Busy) }
@@ -535,13 +372,13 @@ impl Drop for Claim<'_> {
 
 // Only whoever has the plan for itself calls these.
 impl Core {
-    fn give_back(&self) {
+    pub(super) fn give_back(&self) {
         // ORDER: Release; pairs with `Claim::new`.
         self.state.fetch_and(!state::BUSY, Ordering::Release);
     }
 
     /// A run begins: what was odd about the last one is forgotten.
-    fn begin_run(&self) {
+    pub(super) fn begin_run(&self) {
         // ORDER: Relaxed; published by what the run pushes. Not a store: a node may be cancelled at the same time.
         let before = self.state.fetch_add(state::ONE_RUN, Ordering::Relaxed);
         let stale = before & (state::RUN_CANCELLED | state::PANICKED);
@@ -559,16 +396,16 @@ impl Core {
         }
     }
 
-    fn run_number(&self) -> u64 {
+    pub(super) fn run_number(&self) -> u64 {
         self.state.load(Ordering::Relaxed) / state::ONE_RUN
     }
 
     /// What is open at the beginning of a run.
-    fn open_count(&self) -> u32 {
+    pub(super) fn open_count(&self) -> u32 {
         if self.has_conditions { self.sources.len() as u32 } else { self.sink_count }
     }
 
-    fn set_parent(&self, parent: *const Slot) {
+    pub(super) fn set_parent(&self, parent: *const Slot) {
         // ORDER: Relaxed; published by what the run pushes.
         self.parent.store(parent.cast_mut(), Ordering::Relaxed);
     }
@@ -597,7 +434,7 @@ impl Core {
     }
 
     /// Begins with the sources: with the first right here.
-    fn start(&self, lane: &Lane) {
+    pub(super) fn start(&self, lane: &Lane) {
         let Some((first, others)) = self.sources.split_first() else {
             return;
         };
@@ -608,7 +445,7 @@ impl Core {
     }
 
     /// After a run: its report, or the panic of a node.
-    fn end_run(&self, runs_before: u64) -> Outcome<RunReport> {
+    pub(super) fn end_run(&self, runs_before: u64) -> Outcome<RunReport> {
         // ORDER: Relaxed; the end of the run has been waited for.
         let state = self.state.load(Ordering::Relaxed);
         if state & state::ODD == 0 {
@@ -627,7 +464,7 @@ impl Core {
 
 impl Core {
     /// Cancels the run that goes on; only if it is the one of this number, if there is one.
-    fn cancel_run(&self, number: Option<u64>) {
+    pub(super) fn cancel_run(&self, number: Option<u64>) {
         // ORDER: Relaxed; a node that begins at the same time may or may not see it.
         let cancel = |state: u64| {
             let is_meant = number.is_none_or(|number| number == state / state::ONE_RUN);
@@ -653,7 +490,7 @@ impl Core {
     }
 
     #[inline]
-    fn parent(&self) -> *const Slot {
+    pub(super) fn parent(&self) -> *const Slot {
         // ORDER: Relaxed; published by what the run pushed.
         self.parent.load(Ordering::Relaxed)
     }

@@ -3,7 +3,7 @@
 use loom::thread;
 
 use super::Watched;
-use crate::lane::AwayCount;
+use crate::home::AwayCount;
 use crate::sync::{Arc, AtomicBool, Ordering};
 
 struct Scene {

@@ -2,7 +2,8 @@
 //!
 //! The heartbeat runs on an OS thread of its own: a handler that computes for a minute, or blocks the I/O runtime,
 //! must not cost the process its membership. Each beat extends the lease to its full length, tells how the process
-//! does, and brings back the runs that somebody asked to cancel.
+//! does, and brings back what others want: runs to cancel, and orders to the process as a whole, which are carried
+//! out here.
 //!
 //! When the store answers that the membership is gone, everything leased under it belongs to others: what has not
 //! started is forgotten, what runs is told ([`CancelCause::LeaseLost`]), and the process joins again under a new
@@ -20,7 +21,7 @@ use crate::event::Event;
 use crate::job::LeaseToken;
 use crate::server::service::{Next, Service, Ticking};
 use crate::server::{Shared, process};
-use crate::store::Vitals;
+use crate::store::{ProcessOrder, Vitals};
 
 /// The longest time between two beats.
 const PACE_MAX: Duration = Duration::from_secs(5);
@@ -51,6 +52,7 @@ impl Heartbeat {
                         tracing::info!(job = %token.job(), "told a running job to give way");
                     }
                 }
+                orders.process.iter().for_each(|order| self.obey(*order));
                 Next::After(pace)
             }
             Err(error) if error.is_fenced() => self.rejoin().await,
@@ -58,6 +60,21 @@ impl Heartbeat {
                 self.shared.complain("beat", &error);
                 Next::After(BACK_OFF.min(pace))
             }
+        }
+    }
+
+    fn obey(&self, order: ProcessOrder) {
+        tracing::warn!(%order, "ordered through the store");
+        match order {
+            ProcessOrder::Dump => {
+                let running = self.shared.dump();
+                tracing::warn!(count = running.len(), "running now");
+                for job in running {
+                    tracing::warn!(job, "running now");
+                }
+            }
+            ProcessOrder::Quiet => self.shared.become_quiet(),
+            ProcessOrder::Stop => self.shared.begin_stop(),
         }
     }
 

@@ -10,6 +10,10 @@
 //! running jobs up to the configured time; tell the rest to give way; hand back what still does not end; wait until
 //! every verdict is in the store; leave. So a graceful stop loses nothing and runs nothing twice at the same time.
 //! A server that is dropped without a stop behaves like a crash: its jobs go on elsewhere when its lease runs out.
+//!
+//! Both may be asked for from inside ([`RunningServer::quiet`], [`RunningServer::stop`]) or from anywhere through the
+//! store ([`Client::order`]); it is the same path: a flag is raised, and the *conductor*, a task that every running
+//! server has, brings the services to their end when it sees that a stop was asked for.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -121,10 +125,12 @@ impl Server {
             services.map(|service| tokio::spawn(drive(service, stopped.clone(), Arc::clone(&shared.supervision))));
         let heartbeat = HeartbeatThread::start(&shared)?;
         tracing::info!(member = %shared.membership.current(), store = shared.store.describe().url, "server started");
-        Ok(RunningServer { shared, stop, driven: driven.into(), heartbeat: Some(heartbeat) })
+        let ensemble =
+            Ensemble { shared: Arc::clone(&shared), stop: StopServices(stop), driven: driven.into(), heartbeat };
+        Ok(RunningServer { shared, conductor: tokio::spawn(ensemble.conduct()) })
     }
 
-    /// Starts, runs until `shutdown` answers, and stops gracefully.
+    /// Starts, runs until `shutdown` answers or somebody orders the process to stop, and stops gracefully.
     ///
     /// # Errors
     /// [`Error::Store`] when the store does not take the new member.
@@ -133,7 +139,10 @@ impl Server {
     /// Outside a tokio runtime.
     pub async fn run(self, shutdown: impl Future<Output = ()>) -> Result<StopReport, Error> {
         let running = self.start().await?;
-        shutdown.await;
+        tokio::select! {
+            () = shutdown => {}
+            () = running.stop_asked() => {}
+        }
         Ok(running.stop().await)
     }
 }
@@ -191,15 +200,13 @@ impl HeartbeatThread {
 #[derive(Debug)]
 pub struct RunningServer {
     shared: Arc<Shared>,
-    stop: watch::Sender<bool>,
-    driven: Vec<JoinHandle<()>>,
-    heartbeat: Option<HeartbeatThread>,
+    conductor: JoinHandle<StopReport>,
 }
 
 impl RunningServer {
     /// Stops leasing, and hands back what has not started. Running jobs go on. Cannot be undone.
     pub fn quiet(&self) {
-        self.shared.quiet.send_replace(true);
+        self.shared.become_quiet();
     }
 
     /// A client of the same store.
@@ -219,21 +226,52 @@ impl RunningServer {
 
     /// What is running now, one line for each job: id, kind, attempt, and for how long.
     pub fn dump(&self) -> Vec<String> {
-        let now = self.shared.store.now();
-        let line = |ctx: crate::context::Context| {
-            let ran_ms = now.since(ctx.started_at()).as_millis();
-            format!("{} {} attempt {} running {ran_ms} ms", ctx.id(), ctx.kind(), ctx.attempt())
-        };
-        self.shared.in_flight.running().into_iter().map(line).collect()
+        self.shared.dump()
+    }
+
+    /// Answers when somebody has ordered this process to stop ([`Client::order`]). It is stopping by itself then: call
+    /// [`RunningServer::stop`] to wait for the end.
+    pub async fn stop_asked(&self) {
+        raised(&self.shared.stop).await;
     }
 
     /// Stops gracefully: quiet, wait for running jobs up to the configured time, tell the rest to give way, hand
     /// back what does not end, wait until the store has every verdict, leave.
     ///
     /// Takes up to `stop_timeout` + `cancel_grace`, and up to the lease and 5 s more when the store cannot be reached.
+    ///
+    /// # Panics
+    /// When the runtime it was started on has ended.
     pub async fn stop(mut self) -> StopReport {
-        self.quiet();
+        self.shared.begin_stop();
+        (&mut self.conductor)
+            .await
+            .unwrap_or_else(|error| panic!("the server's conductor did not come to its end: {error}"))
+    }
+}
+
+impl Drop for RunningServer {
+    fn drop(&mut self) {
+        // Drops the ensemble where it waits, and with it the services. After a stop there is nothing left to abort.
+        self.conductor.abort();
+    }
+}
+
+/// What plays while a server runs, in the hands of the one task that ends it.
+struct Ensemble {
+    shared: Arc<Shared>,
+    stop: StopServices,
+    driven: Vec<JoinHandle<()>>,
+    /// Its thread ends when it is dropped.
+    heartbeat: HeartbeatThread,
+}
+
+impl Ensemble {
+    /// Waits until a stop is asked for, and carries it out.
+    async fn conduct(self) -> StopReport {
         let shared = Arc::clone(&self.shared);
+        raised(&shared.stop).await;
+        shared.become_quiet();
         let config = &shared.config;
         if tokio::time::timeout(config.stop_timeout, shared.in_flight.until(|load| load.is_calm())).await.is_err() {
             shared.in_flight.cancel_all(CancelCause::Stop);
@@ -250,24 +288,31 @@ impl RunningServer {
         report
     }
 
-    async fn end(&mut self) {
-        self.stop.send_replace(true);
-        for service in self.driven.drain(..) {
+    async fn end(self) {
+        drop(self.stop);
+        for service in self.driven {
             if let Err(error) = service.await {
                 tracing::error!(%error, "a service did not end well");
             }
         }
-        if let Some(heartbeat) = self.heartbeat.take() {
-            let _joined = tokio::task::spawn_blocking(|| heartbeat.end()).await;
-        }
+        let heartbeat = self.heartbeat;
+        let _joined = tokio::task::spawn_blocking(|| heartbeat.end()).await;
     }
 }
 
-impl Drop for RunningServer {
+/// Ends the services when it is dropped.
+struct StopServices(watch::Sender<bool>);
+
+impl Drop for StopServices {
     fn drop(&mut self) {
-        // Ends the services; the thread of the heartbeat ends with its channel.
-        self.stop.send_replace(true);
+        self.0.send_replace(true);
     }
+}
+
+/// Answers when a flag is up.
+async fn raised(flag: &watch::Sender<bool>) {
+    // The sender is borrowed, so it is there: waiting for it cannot fail.
+    let _ = flag.subscribe().wait_for(|is_up| *is_up).await;
 }
 
 /// How a stop went.
@@ -327,6 +372,7 @@ pub(crate) struct Shared {
     pub(crate) supervision: Arc<Supervision>,
     pub(crate) subscriber: Arc<dyn Subscriber>,
     quiet: watch::Sender<bool>,
+    stop: watch::Sender<bool>,
     complaints: Mutex<HashMap<&'static str, Stopwatch>>,
 }
 
@@ -347,6 +393,7 @@ impl Shared {
             supervision: Arc::default(),
             subscriber: Arc::new(Unwatched),
             quiet: watch::Sender::new(false),
+            stop: watch::Sender::new(false),
             complaints: Mutex::default(),
             store,
             config,
@@ -391,6 +438,26 @@ impl Shared {
         for _ in 0..count {
             tokio::spawn(runner::work(Arc::clone(self)));
         }
+    }
+
+    /// Leases no more from now on.
+    pub(crate) fn become_quiet(&self) {
+        self.quiet.send_replace(true);
+    }
+
+    /// Has the conductor stop the server. Returns at once.
+    pub(crate) fn begin_stop(&self) {
+        self.stop.send_replace(true);
+    }
+
+    /// What is running now, one line for each job.
+    pub(crate) fn dump(&self) -> Vec<String> {
+        let now = self.store.now();
+        let line = |ctx: crate::context::Context| {
+            let ran_ms = now.since(ctx.started_at()).as_millis();
+            format!("{} {} attempt {} running {ran_ms} ms", ctx.id(), ctx.kind(), ctx.attempt())
+        };
+        self.in_flight.running().into_iter().map(line).collect()
     }
 
     pub(crate) fn is_quiet(&self) -> bool {

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use crate::error::StoreError;
-use crate::job::{BATCH_LEN_MAX, NewJob};
+use crate::job::{BATCH_LEN_MAX, JobRecord, NewJob, PAYLOAD_LEN_MAX, check_name};
 use crate::state::State;
-use crate::store::{ClearFilter, JobQuery, LEASE_MAX, LEASE_MIN, PAGE_LEN_MAX, VERB_LEN_MAX};
+use crate::store::{ClearFilter, JobQuery, LEASE_MAX, LEASE_MIN, PAGE_LEN_MAX, SEARCH_LEN_MAX, VERB_LEN_MAX};
 
 /// The most days of history.
 pub(crate) const DAYS_MAX: u32 = 90;
@@ -19,6 +19,25 @@ pub(crate) fn check_batch(batch: &[NewJob]) -> Result<(), StoreError> {
         return Err(invalid("insert", format!("{} jobs in one batch: at most {BATCH_LEN_MAX}", batch.len())));
     }
     batch.iter().try_for_each(|job| job.validate().map_err(|error| invalid("insert", error.to_string())))
+}
+
+/// What was accepted once is accepted again: arguments may be no JSON, for such jobs are kept among the dead.
+pub(crate) fn check_restorable(batch: &[JobRecord]) -> Result<(), StoreError> {
+    if batch.len() > BATCH_LEN_MAX {
+        return Err(invalid("restore", format!("{} jobs in one batch: at most {BATCH_LEN_MAX}", batch.len())));
+    }
+    for job in batch {
+        let wrong = |detail: String| invalid("restore", format!("job {}: {detail}", job.id));
+        check_name("kind", &job.kind).map_err(|error| wrong(error.to_string()))?;
+        check_name("queue", &job.queue).map_err(|error| wrong(error.to_string()))?;
+        if job.payload.len() > PAYLOAD_LEN_MAX {
+            return Err(wrong(format!("{} bytes of arguments: at most {PAYLOAD_LEN_MAX}", job.payload.len())));
+        }
+        if job.state == State::Running {
+            return Err(wrong("it is running, and belongs to its member".to_owned()));
+        }
+    }
+    Ok(())
 }
 
 pub(crate) fn check_len(tried: &'static str, len: usize) -> Result<(), StoreError> {
@@ -40,10 +59,15 @@ pub(crate) fn check_clearable(filter: &ClearFilter) -> Result<(), StoreError> {
 }
 
 pub(crate) fn check_page(query: &JobQuery) -> Result<(), StoreError> {
-    if (1..=PAGE_LEN_MAX).contains(&query.limit) {
-        return Ok(());
+    if !(1..=PAGE_LEN_MAX).contains(&query.limit) {
+        let detail = format!("{} jobs on a page: must be between 1 and {PAGE_LEN_MAX}", query.limit);
+        return Err(invalid("list", detail));
     }
-    Err(invalid("list", format!("{} jobs on a page: must be between 1 and {PAGE_LEN_MAX}", query.limit)))
+    let len = query.search.as_ref().map_or(0, String::len);
+    if len > SEARCH_LEN_MAX {
+        return Err(invalid("list", format!("a search for {len} bytes: at most {SEARCH_LEN_MAX}")));
+    }
+    Ok(())
 }
 
 pub(crate) fn check_days(days: u32) -> Result<(), StoreError> {

@@ -17,8 +17,8 @@ use crate::job::{JobId, JobRecord, LeaseToken, LeasedJob, NewJob};
 use crate::state::State;
 use crate::store::{
     Changed, ClearFilter, Counts, DayTotals, Finding, Finished, Inserted, JobPage, JobQuery, Keep, LeasePlan, MemberId,
-    MemberInfo, Orders, ProcessInfo, Promoted, QueueInfo, Reaped, Reply, Ring, Severity, Store, StoreInfo, Verdict,
-    Vitals, limits,
+    MemberInfo, Orders, ProcessInfo, ProcessOrder, ProcessTarget, Promoted, QueueInfo, Reaped, Reply, Ring, Severity,
+    Store, StoreInfo, Verdict, Vitals, limits,
 };
 
 mod admin;
@@ -95,6 +95,14 @@ impl Store for MemoryStore {
         }))
     }
 
+    fn restore(&self, batch: Vec<JobRecord>) -> Reply<'_, Vec<Inserted>> {
+        ready(self.step("restore", |ledger, now| {
+            failpoint::hit("memory.restore")?;
+            limits::check_restorable(&batch)?;
+            Ok(batch.into_iter().map(|job| ledger.restore(job, now)).collect())
+        }))
+    }
+
     fn lease(&self, member: &MemberId, plan: LeasePlan) -> Reply<'_, Vec<LeasedJob>> {
         ready(self.step("lease", |ledger, now| {
             failpoint::hit("memory.lease")?;
@@ -126,6 +134,10 @@ impl Store for MemoryStore {
             failpoint::hit("memory.beat")?;
             ledger.beat(member, vitals, now)
         }))
+    }
+
+    fn order(&self, to: ProcessTarget, order: ProcessOrder) -> Reply<'_, usize> {
+        ready(self.step("order", |ledger, _| Ok(ledger.order(&to, order))))
     }
 
     fn leave(&self, member: &MemberId) -> Reply<'_, usize> {

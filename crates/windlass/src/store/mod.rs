@@ -56,6 +56,8 @@ pub const RECOVERY_WINDOW: Duration = Duration::from_secs(72 * 60 * 60);
 pub const VERB_LEN_MAX: usize = 5_000;
 /// The most records on one page of [`Store::list`].
 pub const PAGE_LEN_MAX: usize = 1_000;
+/// The longest text to search for, in bytes.
+pub const SEARCH_LEN_MAX: usize = 256;
 
 /// Keeps jobs. Shared between threads as `Arc<dyn Store>`; every method may be called from any thread and needs no
 /// particular async runtime.
@@ -76,6 +78,14 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     /// answer was lost may be repeated. Answers are in the order of the batch. At most [`crate::job::BATCH_LEN_MAX`]
     /// jobs, each valid ([`NewJob::validate`]); else [`StoreError::Invalid`] and nothing is stored.
     fn insert(&self, batch: Vec<NewJob>) -> Reply<'_, Vec<Inserted>>;
+
+    /// Stores jobs that come from another store, each in the state in which it stood there, in one step.
+    ///
+    /// Times, attempts, runs, recoveries, errors and results come with them; a job is put at the back of its equals. A job
+    /// whose id is known already is left as it is and answered with [`Inserted::Duplicate`], so a restore whose answer
+    /// was lost may be repeated. It is no enqueuing: the totals do not count it. At most
+    /// [`crate::job::BATCH_LEN_MAX`] jobs, none of them running; else [`StoreError::Invalid`] and nothing is stored.
+    fn restore(&self, batch: Vec<JobRecord>) -> Reply<'_, Vec<Inserted>>;
 
     /// Takes up to `plan.max` ready jobs into the member's ledger, following `plan.takes` in order and each queue
     /// in the order of `run_at`, oldest first. Attempt and run are counted up.
@@ -108,6 +118,11 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     /// # Errors
     /// [`StoreError::Fenced`] when it is no longer a member.
     fn beat(&self, member: &MemberId, vitals: Vitals) -> Reply<'_, Orders>;
+
+    /// Leaves an order for one process or for all. Each member it reaches is told at its next beat, once; what waits
+    /// already is not told twice. Answers how many members it reaches: 0 when the one named is not, or no longer, a
+    /// member. An order to all reaches who is a member now, and nobody who joins later.
+    fn order(&self, to: ProcessTarget, order: ProcessOrder) -> Reply<'_, usize>;
 
     /// Ends a membership. Jobs still in the ledger go back to the front of their queues with their attempt given
     /// back, except those at-most-once, which are dead ("interrupted"). Answers how many jobs there were. Not an
@@ -164,8 +179,8 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     fn get(&self, id: JobId) -> Reply<'_, Option<JobRecord>>;
 
     /// One page of jobs. Live states are listed by `run_at`, oldest first; final states by `finished_at`, newest
-    /// first; all states together by their arrival in the store, newest first; equals by their arrival. A page may be short, even empty, and still have a next one:
-    /// each call reads a bounded number of records.
+    /// first; all states together by their arrival in the store, newest first; equals by their arrival. A page may be
+    /// short, even empty, and still have a next one: each call reads a bounded number of records.
     fn list(&self, query: JobQuery) -> Reply<'_, JobPage>;
 
     /// How many jobs are in each state, and what has happened in all, exactly as of some recent instant.
@@ -283,6 +298,49 @@ pub struct Vitals {
 pub struct Orders {
     /// Runs that somebody asked to cancel. Repeated at every beat until they are finished.
     pub cancel: Vec<LeaseToken>,
+    /// What the process itself is to do. Told once, each at most once a beat, in the order of [`ProcessOrder::ALL`].
+    pub process: Vec<ProcessOrder>,
+}
+
+/// What somebody may want of a whole process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ProcessOrder {
+    /// To say in its log what it is running.
+    Dump,
+    /// To lease no more, and go on with what runs.
+    Quiet,
+    /// To stop gracefully.
+    Stop,
+}
+
+impl ProcessOrder {
+    /// Every order, the gentlest first.
+    pub const ALL: [ProcessOrder; 3] = [ProcessOrder::Dump, ProcessOrder::Quiet, ProcessOrder::Stop];
+
+    /// The word for it, lower case.
+    pub const fn name(self) -> &'static str {
+        match self {
+            ProcessOrder::Dump => "dump",
+            ProcessOrder::Quiet => "quiet",
+            ProcessOrder::Stop => "stop",
+        }
+    }
+}
+
+impl fmt::Display for ProcessOrder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// For whom an order is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ProcessTarget {
+    /// One process.
+    One(MemberId),
+    /// Every process that is a member now.
+    All,
 }
 
 /// How many jobs to take, and from where.
@@ -434,6 +492,9 @@ pub struct JobQuery {
     pub queue: Option<String>,
     /// Only of this kind.
     pub kind: Option<String>,
+    /// Only with this text in its id, its kind, its arguments as they are stored, or the class or message of its last
+    /// error; letter by letter, at most [`SEARCH_LEN_MAX`] bytes. An empty text is in every job.
+    pub search: Option<String>,
     /// Go on after this place: [`JobPage::next`] of the page before.
     pub after: Option<Cursor>,
     /// Records on the page, 1 to [`PAGE_LEN_MAX`].
@@ -442,8 +503,27 @@ pub struct JobQuery {
 
 impl Default for JobQuery {
     fn default() -> JobQuery {
-        JobQuery { state: None, queue: None, kind: None, after: None, limit: 100 }
+        JobQuery { state: None, queue: None, kind: None, search: None, after: None, limit: 100 }
     }
+}
+
+impl JobQuery {
+    /// Whether the job is one of those to list.
+    pub(crate) fn matches(&self, job: &JobRecord) -> bool {
+        self.state.is_none_or(|state| state == job.state)
+            && self.queue.as_ref().is_none_or(|queue| *queue == job.queue)
+            && self.kind.as_ref().is_none_or(|kind| *kind == job.kind)
+            && self.search.as_ref().is_none_or(|text| says(job, text))
+    }
+}
+
+/// Whether a text is in what people search through.
+fn says(job: &JobRecord, text: &str) -> bool {
+    let is_in_error = |error: &ErrorInfo| error.class.contains(text) || error.message.contains(text);
+    job.kind.contains(text)
+        || job.error.as_ref().is_some_and(is_in_error)
+        || job.payload.contains(text)
+        || job.id.to_string().contains(text)
 }
 
 /// A place in a listing. Good for the query it came from.

@@ -8,4 +8,7 @@ mod jobs;
 mod looking;
 mod members;
 mod model;
+mod moving;
+mod restoring;
 mod sqlite_alone;
+mod sweeps;

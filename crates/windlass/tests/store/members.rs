@@ -7,7 +7,8 @@ use windlass::blocking::block_on;
 use windlass::job::{JobId, JobOptions};
 use windlass::state::State;
 use windlass::store::{
-    Finished, LEASE_MAX, LEASE_MIN, LeasePlan, MemberId, MemberInfo, RECOVERY_WINDOW, Take, Verdict, Vitals,
+    Finished, LEASE_MAX, LEASE_MIN, LeasePlan, MemberId, MemberInfo, ProcessOrder, ProcessTarget, RECOVERY_WINDOW,
+    Take, Verdict, Vitals,
 };
 
 use crate::fixture::{Fixture, LEASE, MORNING, SECOND, done, for_every_store};
@@ -25,6 +26,9 @@ for_every_store!(
     leaving_hands_back_the_ledger,
     a_job_asked_to_cancel_is_cancelled_when_its_member_is_lost,
     processes_show_what_they_said_and_what_they_run,
+    an_order_is_told_once_to_whom_it_was_given,
+    an_order_to_all_reaches_who_is_there_and_nobody_later,
+    an_order_to_nobody_reaches_nobody,
 );
 
 /// Makes a member lose its lease with the jobs it holds.
@@ -224,4 +228,53 @@ fn processes_show_what_they_said_and_what_they_run(f: &Fixture) {
     assert_eq!(process.lease_until, MORNING + SECOND + LEASE);
     assert_eq!((process.jobs[0].id, process.jobs[0].leased_at), (id, MORNING));
     assert_eq!(f.state(released), Some(State::Ready));
+}
+
+/// What a member is told at its next beat.
+fn told(f: &Fixture, member: &MemberId) -> Vec<ProcessOrder> {
+    block_on(f.store.beat(member, Vitals::default())).unwrap().process
+}
+
+fn order(f: &Fixture, member: &MemberId, order: ProcessOrder) -> usize {
+    block_on(f.store.order(ProcessTarget::One(member.clone()), order)).unwrap()
+}
+
+fn an_order_is_told_once_to_whom_it_was_given(f: &Fixture) {
+    let (member, other) = (f.join("a"), f.join("b"));
+    assert_eq!(told(f, &member), []);
+
+    for wanted in [ProcessOrder::Stop, ProcessOrder::Quiet, ProcessOrder::Dump, ProcessOrder::Quiet] {
+        assert_eq!(order(f, &member, wanted), 1);
+    }
+
+    assert_eq!(told(f, &member), ProcessOrder::ALL);
+    assert_eq!((told(f, &member), told(f, &other)), (vec![], vec![]));
+    assert_eq!(order(f, &member, ProcessOrder::Dump), 1);
+    assert_eq!(told(f, &member), [ProcessOrder::Dump]);
+}
+
+fn an_order_to_all_reaches_who_is_there_and_nobody_later(f: &Fixture) {
+    let (member, other) = (f.join("a"), f.join("b"));
+
+    assert_eq!(block_on(f.store.order(ProcessTarget::All, ProcessOrder::Quiet)).unwrap(), 2);
+
+    let later = f.join("c");
+    assert_eq!(told(f, &member), [ProcessOrder::Quiet]);
+    assert_eq!(told(f, &later), []);
+    assert_eq!(told(f, &other), [ProcessOrder::Quiet]);
+}
+
+fn an_order_to_nobody_reaches_nobody(f: &Fixture) {
+    assert_eq!(block_on(f.store.order(ProcessTarget::All, ProcessOrder::Stop)).unwrap(), 0);
+    assert_eq!(order(f, &MemberId::new("stranger", 1, 1), ProcessOrder::Stop), 0);
+
+    let (left, lost) = (f.join("left"), f.join("lost"));
+    f.insert_many(2);
+    f.lease(&lost, 2);
+    block_on(f.store.leave(&left)).unwrap();
+    f.clock.advance(LEASE);
+    assert!(block_on(f.store.reap(1)).unwrap().more);
+
+    assert_eq!((order(f, &left, ProcessOrder::Stop), order(f, &lost, ProcessOrder::Stop)), (0, 0));
+    assert_eq!(block_on(f.store.order(ProcessTarget::All, ProcessOrder::Stop)).unwrap(), 0);
 }

@@ -15,7 +15,8 @@ use windlass::blocking::block_on;
 use windlass::job::{JobId, JobOptions, LeaseToken};
 use windlass::state::State;
 use windlass::store::{
-    Changed, Finished, LeasePlan, MemberId, RECOVERIES_MAX, RECOVERIES_SUSPECT, RECOVERY_WINDOW, Take, Verdict, Vitals,
+    Changed, Finished, LeasePlan, MemberId, ProcessOrder, ProcessTarget, RECOVERIES_MAX, RECOVERIES_SUSPECT,
+    RECOVERY_WINDOW, Take, Verdict, Vitals,
 };
 
 use crate::fixture::{Fixture, LEASE, SECOND, error};
@@ -29,6 +30,7 @@ enum Step {
     Lease { member: usize, first_queue: usize, max: usize },
     Finish { lease: usize, verdict: usize },
     Beat { member: usize },
+    Order { member: Option<usize>, order: usize },
     Leave { member: usize },
     Reap { max: usize },
     Promote { max: usize },
@@ -46,6 +48,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         6 => (0..4_usize, 0..2_usize, 0..5_usize).prop_map(|(member, first_queue, max)| Step::Lease { member, first_queue, max }),
         6 => (0..20_usize, 0..7_usize).prop_map(|(lease, verdict)| Step::Finish { lease, verdict }),
         2 => (0..4_usize).prop_map(|member| Step::Beat { member }),
+        1 => (prop::option::of(0..4_usize), 0..3_usize).prop_map(|(member, order)| Step::Order { member, order }),
         1 => (0..4_usize).prop_map(|member| Step::Leave { member }),
         3 => (0..4_usize).prop_map(|max| Step::Reap { max }),
         3 => (0..5_usize).prop_map(|max| Step::Promote { max }),
@@ -66,6 +69,7 @@ enum Fault {
     LeasesFromPausedQueues,
     ForgetsRecoveries,
     LeasesTheYoungestFirst,
+    TellsOrdersAgain,
 }
 
 #[derive(Debug, Clone)]
@@ -91,6 +95,7 @@ struct Member {
     until: u64,
     is_there: bool,
     is_lost: bool,
+    orders: BTreeSet<ProcessOrder>,
 }
 
 /// Seconds since the morning, jobs, members, leases given out.
@@ -342,7 +347,7 @@ fn do_both(f: &Fixture, model: &mut Model, step: &Step) -> Result<(), TestCaseEr
         Step::Join => {
             let id = f.join(&format!("m{}", model.members.len()));
             let until = model.now + LEASE.as_secs();
-            model.members.push(Member { id, until, is_there: true, is_lost: false });
+            model.members.push(Member { id, until, is_there: true, is_lost: false, orders: BTreeSet::new() });
         }
         Step::Lease { member, first_queue, max } => {
             let Some(id) = model.members.get(member).map(|m| m.id.clone()) else { return Ok(()) };
@@ -374,9 +379,33 @@ fn do_both(f: &Fixture, model: &mut Model, step: &Step) -> Result<(), TestCaseEr
                     let asked = model.jobs.iter().filter(|job| job.member == Some(member) && job.cancel_asked);
                     let asked: BTreeSet<JobId> = asked.map(|job| job.id).collect();
                     prop_assert_eq!(orders.cancel.iter().map(|token| token.job()).collect::<BTreeSet<_>>(), asked);
-                    model.members[member].until = model.now + LEASE.as_secs();
+                    let fault = model.fault;
+                    let told = &mut model.members[member];
+                    prop_assert_eq!(orders.process, told.orders.iter().copied().collect::<Vec<_>>());
+                    if fault != Fault::TellsOrdersAgain {
+                        told.orders.clear();
+                    }
+                    told.until = model.now + LEASE.as_secs();
                 }
             }
+        }
+        Step::Order { member, order } => {
+            let order = ProcessOrder::ALL[order];
+            let to = match member {
+                None => ProcessTarget::All,
+                Some(member) => match model.members.get(member) {
+                    Some(found) => ProcessTarget::One(found.id.clone()),
+                    None => return Ok(()),
+                },
+            };
+            let mut reached = 0;
+            for index in 0..model.members.len() {
+                if model.live(index) && member.is_none_or(|wanted| wanted == index) {
+                    model.members[index].orders.insert(order);
+                    reached += 1;
+                }
+            }
+            prop_assert_eq!(block_on(f.store.order(to, order)).unwrap(), reached);
         }
         Step::Leave { member } => {
             let Some(id) = model.members.get(member).map(|m| m.id.clone()) else { return Ok(()) };
@@ -471,6 +500,7 @@ fn a_model_with_a_planted_fault_is_found_out() {
         Fault::LeasesFromPausedQueues,
         Fault::ForgetsRecoveries,
         Fault::LeasesTheYoungestFirst,
+        Fault::TellsOrdersAgain,
     ] {
         assert!(run(2_000, fault, Fixture::memory).is_err(), "{fault:?} went unnoticed");
     }

@@ -11,8 +11,8 @@ use crate::error::StoreError;
 use crate::job::{ErrorInfo, JobId, JobRecord, LeaseToken, LeasedJob, NewJob};
 use crate::state::{Event, State, is_allowed};
 use crate::store::{
-    Finished, Inserted, LeasePlan, MemberId, MemberInfo, Orders, Promoted, RECOVERIES_MAX, RECOVERIES_SUSPECT,
-    RECOVERY_WINDOW, Reaped, Totals, Verdict, Vitals,
+    Finished, Inserted, LeasePlan, MemberId, MemberInfo, Orders, ProcessOrder, ProcessTarget, Promoted, RECOVERIES_MAX,
+    RECOVERIES_SUSPECT, RECOVERY_WINDOW, Reaped, Totals, Verdict, Vitals,
 };
 
 /// Everything the store knows.
@@ -51,6 +51,8 @@ pub(super) struct Member {
     pub(super) joined_at: Timestamp,
     pub(super) beat_at: Timestamp,
     pub(super) vitals: Vitals,
+    /// What it has not been told yet.
+    pub(super) orders: BTreeSet<ProcessOrder>,
     /// Reaped, with jobs still to be handed on: without rights.
     pub(super) is_lost: bool,
 }
@@ -143,6 +145,25 @@ impl Ledger {
             settings: job.settings,
         };
         self.put(Entry { record, arrival: self.arrivals, window_began_at: None });
+        Inserted::Accepted(id)
+    }
+
+    pub(super) fn restore(&mut self, job: JobRecord, now: Timestamp) -> Inserted {
+        let id = job.id;
+        if self.jobs.contains_key(&id) {
+            return Inserted::Duplicate(id);
+        }
+        assert!(is_allowed(Event::Restore, None, Some(job.state)), "a running job cannot be restored");
+        self.arrivals += 1;
+        let record = JobRecord {
+            leased_at: None,
+            member: None,
+            cancel_asked: false,
+            finished_at: job.state.is_final().then(|| job.finished_at.unwrap_or(now)),
+            ..job
+        };
+        let window_began_at = (record.recoveries > 0).then_some(now);
+        self.put(Entry { record, arrival: self.arrivals, window_began_at });
         Inserted::Accepted(id)
     }
 
@@ -304,9 +325,10 @@ impl Ledger {
             return Err(StoreError::Invalid { tried: "join", detail });
         }
         let id = info.id.clone();
-        let (lease_until, vitals) = (now + lease, Vitals::default());
-        self.members
-            .insert(id, Member { info, lease, lease_until, joined_at: now, beat_at: now, vitals, is_lost: false });
+        let (vitals, orders) = (Vitals::default(), BTreeSet::new());
+        let (joined_at, beat_at, lease_until) = (now, now, now + lease);
+        let member = Member { info, lease, lease_until, joined_at, beat_at, vitals, orders, is_lost: false };
+        self.members.insert(id, member);
         Ok(())
     }
 
@@ -315,9 +337,23 @@ impl Ledger {
         member.lease_until = now + member.lease;
         member.beat_at = now;
         member.vitals = vitals;
+        let process = std::mem::take(&mut member.orders).into_iter().collect();
         let asked = self.held_by(id).filter(|entry| entry.record.cancel_asked);
         let token = |entry: &Entry| LeaseToken { job: entry.record.id, run: entry.record.run, row: 0 };
-        Ok(Orders { cancel: asked.map(token).collect() })
+        Ok(Orders { cancel: asked.map(token).collect(), process })
+    }
+
+    pub(super) fn order(&mut self, to: &ProcessTarget, order: ProcessOrder) -> usize {
+        let is_meant = |id: &MemberId| match to {
+            ProcessTarget::One(wanted) => wanted == id,
+            ProcessTarget::All => true,
+        };
+        let mut reached = 0;
+        for member in self.members.values_mut().filter(|member| !member.is_lost && is_meant(&member.info.id)) {
+            member.orders.insert(order);
+            reached += 1;
+        }
+        reached
     }
 
     /// The jobs in a member's ledger.

@@ -17,15 +17,10 @@ impl Ledger {
     }
 
     pub(super) fn list(&self, query: &JobQuery) -> JobPage {
-        let matches = |record: &&JobRecord| {
-            query.state.is_none_or(|state| state == record.state)
-                && query.queue.as_ref().is_none_or(|queue| *queue == record.queue)
-                && query.kind.as_ref().is_none_or(|kind| *kind == record.kind)
-        };
         let mut found: Vec<(Cursor, &JobRecord)> = self
             .jobs
             .values()
-            .filter(|entry| matches(&&entry.record))
+            .filter(|entry| query.matches(&entry.record))
             .map(|entry| (place_of(entry, query.state), &entry.record))
             .collect();
         let is_newest_first = query.state.is_none_or(State::is_final);

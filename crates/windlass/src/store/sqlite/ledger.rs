@@ -7,13 +7,13 @@ use rusqlite::{CachedStatement, Connection, OptionalExtension, Row, params};
 
 use crate::clock::Timestamp;
 use crate::error::StoreError;
-use crate::job::{ErrorInfo, JobId, LeaseToken, LeasedJob, NewJob, Payload, Settings};
+use crate::job::{ErrorInfo, JobId, JobRecord, LeaseToken, LeasedJob, NewJob, Payload, Settings};
 use crate::state::State;
-use crate::store::sqlite::rows::{self, id_from, settings_text};
+use crate::store::sqlite::rows::{self, error_text, id_from, settings_text};
 use crate::store::sqlite::tally::Tally;
 use crate::store::{
-    Finished, Inserted, LeasePlan, MemberId, MemberInfo, Orders, Promoted, RECOVERIES_MAX, RECOVERIES_SUSPECT,
-    RECOVERY_WINDOW, Reaped, Take, Verdict, Vitals,
+    Finished, Inserted, LeasePlan, MemberId, MemberInfo, Orders, ProcessOrder, ProcessTarget, Promoted, RECOVERIES_MAX,
+    RECOVERIES_SUSPECT, RECOVERY_WINDOW, Reaped, Take, Verdict, Vitals,
 };
 
 /// What a verb answers: its answer, or why the contract refuses it, or what SQLite said.
@@ -96,6 +96,50 @@ impl Ledger<'_> {
             }
         }
         Ok(answers)
+    }
+
+    pub(super) fn restore(&mut self, batch: &[JobRecord]) -> Answer<Vec<Inserted>> {
+        batch.iter().map(|job| self.restore_one(job)).collect()
+    }
+
+    fn restore_one(&mut self, job: &JobRecord) -> Answer<Inserted> {
+        let now = self.now_ms();
+        let began = if job.state.is_final() { job.finished_at.map_or(now, Timestamp::as_millis) } else { now };
+        let inserted = self
+            .sql(
+                "INSERT INTO job (id, kind, queue, state, attempt, run, run_at, state_at, enqueued_at, at_most_once,
+                                  payload, settings, expires_at, recoveries, window_at, failed_at, keep_until, reason,
+                                  error, result)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20)
+                 ON CONFLICT (id) DO NOTHING",
+            )?
+            .execute(params![
+                job.id.as_bytes(),
+                job.kind,
+                job.queue,
+                job.state.code(),
+                job.attempt,
+                job.run as i64,
+                job.run_at.as_millis(),
+                began,
+                job.enqueued_at.as_millis(),
+                job.at_most_once,
+                job.payload.as_bytes(),
+                settings_text(&job.settings),
+                job.expires_at.map(Timestamp::as_millis),
+                job.recoveries,
+                (job.recoveries > 0).then_some(now),
+                job.failed_at.map(Timestamp::as_millis),
+                job.keep_until.map(Timestamp::as_millis),
+                job.reason,
+                error_text(job.error.as_ref()),
+                job.result.as_ref().map(Payload::as_bytes),
+            ])?;
+        if inserted == 0 {
+            return Ok(Inserted::Duplicate(job.id));
+        }
+        self.tally.note(&job.queue, None, Some(job.state));
+        Ok(Inserted::Accepted(job.id))
     }
 
     /// The key of a member that still has its rights.
@@ -382,14 +426,28 @@ impl Ledger<'_> {
 
     pub(super) fn beat(&mut self, member: &MemberId, vitals: Vitals) -> Answer<Orders> {
         let key = self.member_key("beat", member)?;
-        self.sql("UPDATE member SET lease_until = ?2 + lease_ms, beat_at = ?2, vitals = ?3 WHERE key = ?1")?
-            .execute(params![key, self.now_ms(), rows::json_text(&vitals)])?;
+        let orders: i64 = self.sql("SELECT orders FROM member WHERE key = ?1")?.query_row([key], |row| row.get(0))?;
+        self.sql(
+            "UPDATE member SET lease_until = ?2 + lease_ms, beat_at = ?2, vitals = ?3, orders = 0 WHERE key = ?1",
+        )?
+        .execute(params![key, self.now_ms(), rows::json_text(&vitals)])?;
         let mut statement =
             self.sql("SELECT seq, id, run FROM job INDEXED BY job_ledger WHERE state = 2 AND member = ?1 AND cancel_asked = 1 ORDER BY seq")?;
         let tokens = statement.query_map([key], |row| {
             Ok(LeaseToken { job: id_from(row, 1)?, run: row.get::<_, i64>(2)? as u64, row: row.get(0)? })
         })?;
-        Ok(Orders { cancel: tokens.collect::<rusqlite::Result<_>>()? })
+        let process = ProcessOrder::ALL.into_iter().filter(|order| orders & bit_of(*order) != 0).collect();
+        Ok(Orders { cancel: tokens.collect::<rusqlite::Result<_>>()?, process })
+    }
+
+    pub(super) fn order(&mut self, to: &ProcessTarget, order: ProcessOrder) -> Answer<usize> {
+        let id = match to {
+            ProcessTarget::One(id) => Some(id.as_str()),
+            ProcessTarget::All => None,
+        };
+        let mut statement =
+            self.sql("UPDATE member SET orders = orders | ?1 WHERE is_lost = 0 AND (?2 IS NULL OR id = ?2)")?;
+        Ok(statement.execute(params![bit_of(order), id])?)
     }
 
     pub(super) fn leave(&mut self, member: &MemberId) -> Answer<usize> {
@@ -491,6 +549,15 @@ impl Ledger<'_> {
         }
         reaped.recovered += 1;
         self.give_back(job.seq, &job.queue, State::Ready, None)
+    }
+}
+
+/// How an order is kept in a member's row.
+fn bit_of(order: ProcessOrder) -> i64 {
+    match order {
+        ProcessOrder::Dump => 1,
+        ProcessOrder::Quiet => 2,
+        ProcessOrder::Stop => 4,
     }
 }
 

@@ -24,7 +24,8 @@ use crate::store::sqlite::reading::{Question, Reader};
 use crate::store::sqlite::writer::{Lane, Queue, Writer};
 use crate::store::{
     Changed, ClearFilter, Counts, DayTotals, Finding, Finished, Inserted, JobPage, JobQuery, Keep, LeasePlan, MemberId,
-    MemberInfo, Orders, ProcessInfo, Promoted, QueueInfo, Reaped, Reply, Ring, Store, StoreInfo, Verdict, Vitals,
+    MemberInfo, Orders, ProcessInfo, ProcessOrder, ProcessTarget, Promoted, QueueInfo, Reaped, Reply, Ring, Store,
+    StoreInfo, Verdict, Vitals,
 };
 
 mod admin;
@@ -206,6 +207,13 @@ impl Store for SqliteStore {
         self.write("insert", Lane::Work, batch.len(), move |ledger| ledger.insert(&batch))
     }
 
+    fn restore(&self, batch: Vec<JobRecord>) -> Reply<'_, Vec<Inserted>> {
+        if let Err(error) = limits::check_restorable(&batch) {
+            return refuse(error);
+        }
+        self.write("restore", Lane::Work, batch.len(), move |ledger| ledger.restore(&batch))
+    }
+
     fn lease(&self, member: &MemberId, plan: LeasePlan) -> Reply<'_, Vec<LeasedJob>> {
         if let Err(error) = limits::check_len("lease", plan.max) {
             return refuse(error);
@@ -233,6 +241,10 @@ impl Store for SqliteStore {
     fn beat(&self, member: &MemberId, vitals: Vitals) -> Reply<'_, Orders> {
         let member = member.clone();
         self.write("beat", Lane::Control, 1, move |ledger| ledger.beat(&member, vitals))
+    }
+
+    fn order(&self, to: ProcessTarget, order: ProcessOrder) -> Reply<'_, usize> {
+        self.write("order", Lane::Work, 1, move |ledger| ledger.order(&to, order))
     }
 
     fn leave(&self, member: &MemberId) -> Reply<'_, usize> {

@@ -1,10 +1,11 @@
 //! The thread that looks: records, pages, counts, on a connection of its own that cannot write.
 //!
 //! In WAL mode a reader never stops the writer, and sees the last commit before it began. Each question is answered
-//! in one short read; a page reads at most [`SCAN_MAX`] rows, however few of them match. The same thread notices what
+//! in one short read; a page reads at most [`SCAN_MAX`] rows and about [`SCAN_BYTES_MAX`] bytes, however few match. The same thread notices what
 //! other processes write: while somebody waits for jobs, it asks SQLite whether the file has changed, often after a
 //! change ([`GLANCE_MIN`]) and seldom when nothing has happened for a while ([`GLANCE_MAX`]).
 
+use std::collections::BinaryHeap;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
@@ -14,7 +15,7 @@ use tokio::sync::watch;
 
 use crate::clock::Timestamp;
 use crate::error::StoreError;
-use crate::job::{JobId, JobRecord};
+use crate::job::{JobId, JobRecord, Payload};
 use crate::state::State;
 use crate::store::sqlite::failure::Failure;
 use crate::store::sqlite::rows::{RECORD_COLUMNS, id_from, record_from, state_from};
@@ -32,6 +33,9 @@ const GLANCE_MAX: Duration = Duration::from_millis(100);
 
 /// Rows that one page reads at the most.
 const SCAN_MAX: usize = 5_000;
+
+/// Bytes of arguments and results after which a page reads no further row.
+const SCAN_BYTES_MAX: usize = 16 << 20;
 
 /// Running jobs shown for each process.
 const JOBS_SHOWN: i64 = 100;
@@ -87,34 +91,18 @@ impl Reader {
     }
 
     pub(super) fn list(&self, query: &JobQuery) -> rusqlite::Result<JobPage> {
-        let scanned = match (query.state, &query.queue) {
-            (Some(State::Ready), Some(queue)) => self.scan_ready(queue, query)?,
-            (Some(State::Ready), None) => self.scan_ready_of_all(query)?,
-            _ => self.scan(query)?,
-        };
-        let is_full_scan = scanned.len() > SCAN_MAX;
-        let matches = |record: &JobRecord| {
-            query.state.is_none_or(|state| state == record.state)
-                && query.queue.as_ref().is_none_or(|queue| *queue == record.queue)
-                && query.kind.as_ref().is_none_or(|kind| *kind == record.kind)
-        };
-        let mut page = JobPage::default();
-        for (index, (cursor, record)) in scanned.into_iter().enumerate() {
-            if index == SCAN_MAX || page.jobs.len() == query.limit {
-                return Ok(page);
-            }
-            if matches(&record) {
-                page.jobs.push(record);
-            }
-            page.next = Some(cursor);
+        let mut picker = Picker { query, page: JobPage::default(), rows_left: SCAN_MAX, bytes: 0, is_cut: false };
+        match (query.state, &query.queue) {
+            (Some(State::Ready), Some(queue)) => self.visit_ready(queue, &mut picker)?,
+            (Some(State::Ready), None) => self.visit_ready_of_all(&mut picker)?,
+            _ => self.visit(&mut picker)?,
         }
-        debug_assert!(!is_full_scan);
-        page.next = None;
-        Ok(page)
+        Ok(picker.page())
     }
 
-    /// Rows in the order of the listing, one more than a page may read.
-    fn scan(&self, query: &JobQuery) -> rusqlite::Result<Vec<(Cursor, JobRecord)>> {
+    /// Shows the picker rows in the order of the listing.
+    fn visit(&self, picker: &mut Picker<'_>) -> rusqlite::Result<()> {
+        let query = picker.query;
         let newest_first = query.state.is_none_or(State::is_final);
         let (source, at) = match query.state {
             None => ("job", "0"),
@@ -137,50 +125,78 @@ impl Reader {
             (place, format!("{at} {direction}, seq {direction}"))
         };
         let text = format!("SELECT {RECORD_COLUMNS}, {at} FROM {source} {joint} {place} ORDER BY {order} LIMIT ?3");
-        self.rows(&text, params![after.0, after.1, self.scan_len(query)])
+        self.show(&text, params![after.0, after.1, rows_max(query) as i64], picker)
     }
 
-    /// With a filter that no index serves, many rows may be read for few.
-    fn scan_len(&self, query: &JobQuery) -> i64 {
-        let is_filtered = query.kind.is_some()
-            || query.queue.is_some()
-            || matches!(query.state, Some(State::Scheduled | State::Retry));
-        let len = if is_filtered { SCAN_MAX + 1 } else { query.limit + 1 };
-        len as i64
-    }
-
-    fn scan_ready(&self, queue: &str, query: &JobQuery) -> rusqlite::Result<Vec<(Cursor, JobRecord)>> {
-        let after = query.after.map_or((i64::MIN, i64::MIN), |cursor| (cursor.at_ms, cursor.arrival));
-        let len = if query.kind.is_some() { SCAN_MAX + 1 } else { query.limit + 1 };
+    fn visit_ready(&self, queue: &str, picker: &mut Picker<'_>) -> rusqlite::Result<()> {
         let text = format!(
             "SELECT {RECORD_COLUMNS}, run_at FROM job INDEXED BY job_ready
              WHERE state = 1 AND queue = ?4 AND run_at >= ?1 AND (run_at, seq) > (?1, ?2)
              ORDER BY run_at, seq LIMIT ?3"
         );
-        self.rows(&text, params![after.0, after.1, len as i64, queue])
+        let after = ready_after(picker.query);
+        let rows_max = if picker.query.has_fine_filter() { SCAN_MAX + 1 } else { picker.query.limit + 1 };
+        self.show(&text, params![after.0, after.1, rows_max as i64, queue], picker)
     }
 
-    /// The ready jobs of all queues: the first of each, merged.
-    fn scan_ready_of_all(&self, query: &JobQuery) -> rusqlite::Result<Vec<(Cursor, JobRecord)>> {
+    /// The ready jobs of all queues: their places are merged out of the index, then as many are read as are wanted.
+    fn visit_ready_of_all(&self, picker: &mut Picker<'_>) -> rusqlite::Result<()> {
+        // One snapshot for both steps: what was found is still there when it is read.
+        let _snapshot = self.connection.unchecked_transaction()?;
+        let text = format!("SELECT {RECORD_COLUMNS}, run_at FROM job WHERE seq = ?1");
+        let mut statement = self.connection.prepare_cached(&text)?;
+        for (at_ms, arrival) in self.first_ready(picker.query)? {
+            let mut rows = statement.query([arrival])?;
+            if let Some(row) = rows.next()?
+                && !picker.offer(Cursor { at_ms, arrival }, row)?
+            {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// The first places of ready jobs in all queues together. Each queue is read until it can add nothing more.
+    fn first_ready(&self, query: &JobQuery) -> rusqlite::Result<Vec<(i64, i64)>> {
+        let (after, rows_max) = (ready_after(query), rows_max(query));
+        let mut statement = self.connection.prepare_cached(
+            "SELECT run_at, seq FROM job INDEXED BY job_ready
+             WHERE state = 1 AND queue = ?3 AND run_at >= ?1 AND (run_at, seq) > (?1, ?2) ORDER BY run_at, seq",
+        )?;
+        let mut first = BinaryHeap::with_capacity(rows_max + 1);
+        for queue in self.ready_queues()? {
+            let mut rows = statement.query(params![after.0, after.1, queue])?;
+            while let Some(row) = rows.next()? {
+                let place = (row.get(0)?, row.get(1)?);
+                if first.len() == rows_max {
+                    if first.peek().is_some_and(|last| *last < place) {
+                        break;
+                    }
+                    first.pop();
+                }
+                first.push(place);
+            }
+        }
+        Ok(first.into_sorted_vec())
+    }
+
+    fn ready_queues(&self) -> rusqlite::Result<Vec<String>> {
         let mut statement =
             self.connection.prepare_cached("SELECT queue FROM tally WHERE state = 1 AND jobs > 0 ORDER BY queue")?;
-        let queues: Vec<String> = statement.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
-        let mut merged = Vec::new();
-        for queue in queues {
-            merged.extend(self.scan_ready(&queue, query)?);
-        }
-        merged.sort_unstable_by_key(|(cursor, _)| (cursor.at_ms, cursor.arrival));
-        merged.truncate(SCAN_MAX + 1);
-        Ok(merged)
+        statement.query_map([], |row| row.get(0))?.collect()
     }
 
-    fn rows(&self, text: &str, parameters: impl rusqlite::Params) -> rusqlite::Result<Vec<(Cursor, JobRecord)>> {
+    /// Shows the picker the rows of a query whose last column is the instant they are sorted by, until it has enough.
+    fn show(&self, text: &str, parameters: impl rusqlite::Params, picker: &mut Picker<'_>) -> rusqlite::Result<()> {
         let mut statement = self.connection.prepare_cached(text)?;
-        let rows = statement.query_map(parameters, |row| {
-            let (arrival, record) = record_from(row)?;
-            Ok((Cursor { at_ms: row.get(22)?, arrival }, record))
-        })?;
-        rows.collect()
+        let mut rows = statement.query(parameters)?;
+        while let Some(row) = rows.next()? {
+            let cursor = Cursor { at_ms: row.get(22)?, arrival: row.get(0)? };
+            if !picker.offer(cursor, row)? {
+                break;
+            }
+        }
+        Ok(())
     }
 
     pub(super) fn counts(&self) -> rusqlite::Result<Counts> {
@@ -338,6 +354,61 @@ impl Reader {
             Finding { severity: Severity::Warning, subject: "counts", detail }
         })
     }
+}
+
+/// Fills one page out of the rows it is shown, and says when it has seen enough.
+struct Picker<'a> {
+    query: &'a JobQuery,
+    page: JobPage,
+    rows_left: usize,
+    bytes: usize,
+    /// Whether a row was shown that has no place here any more.
+    is_cut: bool,
+}
+
+impl Picker<'_> {
+    /// Takes the row in if it matches. Answers whether it wants to see more.
+    fn offer(&mut self, cursor: Cursor, row: &rusqlite::Row<'_>) -> rusqlite::Result<bool> {
+        if self.page.jobs.len() == self.query.limit || self.rows_left == 0 || self.bytes >= SCAN_BYTES_MAX {
+            self.is_cut = true;
+            return Ok(false);
+        }
+        let (_, record) = record_from(row)?;
+        self.rows_left -= 1;
+        self.bytes += record.payload.len() + record.result.as_ref().map_or(0, Payload::len);
+        self.page.next = Some(cursor);
+        if self.query.matches(&record) {
+            self.page.jobs.push(record);
+        }
+        Ok(true)
+    }
+
+    fn page(mut self) -> JobPage {
+        if !self.is_cut {
+            self.page.next = None;
+        }
+        self.page
+    }
+}
+
+impl JobQuery {
+    /// Whether it asks for something that no index serves, also within one state and queue.
+    fn has_fine_filter(&self) -> bool {
+        self.kind.is_some() || self.search.is_some()
+    }
+}
+
+/// The rows to ask for: one more than a page can take, and with a filter that no index serves, many for few.
+fn rows_max(query: &JobQuery) -> usize {
+    let is_filtered = query.has_fine_filter()
+        || query.queue.is_some()
+        || matches!(query.state, Some(State::Scheduled | State::Retry));
+    if is_filtered { SCAN_MAX + 1 } else { query.limit + 1 }
+}
+
+/// Where a listing of ready jobs begins.
+fn ready_after(query: &JobQuery) -> (i64, i64) {
+    query.after.map_or((i64::MIN, i64::MIN), |cursor| (cursor.at_ms, cursor.arrival))
 }
 
 fn json_from<T: serde::de::DeserializeOwned>(row: &rusqlite::Row<'_>, column: usize) -> rusqlite::Result<T> {

@@ -40,7 +40,8 @@ const LIBRARY_VERSION_MIN: i32 = 3_051_003;
 pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Each step leads from the version of its index to the next one. Steps are never changed once released.
-const MIGRATIONS: &[&str] = &["
+const MIGRATIONS: &[&str] = &[
+    "
     CREATE TABLE job (
         seq          INTEGER PRIMARY KEY,
         id           BLOB    NOT NULL,
@@ -116,7 +117,12 @@ const MIGRATIONS: &[&str] = &["
         strftime('%Y-%m-%dT%H:%M:%fZ', state_at / 1000.0, 'unixepoch') AS state_at,
         CAST(payload AS TEXT) AS payload, reason, error, CAST(result AS TEXT) AS result, settings
         FROM job ORDER BY seq;
-"];
+",
+    "
+    -- Bits, by the place in ProcessOrder::ALL: what the process is told at its next beat.
+    ALTER TABLE member ADD COLUMN orders INTEGER NOT NULL DEFAULT 0;
+",
+];
 
 /// Opens the connection that writes, and brings the schema up to date.
 pub(super) fn open_for_writing(path: &Path, sync: Sync) -> Result<Connection, StoreError> {
@@ -205,6 +211,55 @@ fn switch_to_wal(connection: &Connection) -> rusqlite::Result<()> {
                 std::thread::sleep(Duration::from_millis(5));
             }
             Err(error) => return Err(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::blocking::block_on;
+    use crate::clock::{ManualClock, Timestamp};
+    use crate::job::JobId;
+    use crate::store::sqlite::{SqliteOptions, SqliteStore};
+    use crate::store::{MemberId, ProcessOrder, ProcessTarget, Store, Vitals};
+
+    /// A file as a program of that version left it: with one ready job, and one member.
+    fn file_of_version(version: usize, path: &Path) {
+        let connection = Connection::open(path).unwrap();
+        MIGRATIONS[..version].iter().for_each(|step| connection.execute_batch(step).unwrap());
+        let rows = "
+            INSERT INTO job (id, kind, queue, state, run_at, state_at, enqueued_at, payload)
+            VALUES (x'0102030405060708090a0b0c', 'kind', 'default', 1, 5, 5, 5, x'5b315d');
+            INSERT INTO tally (queue, state, jobs) VALUES ('default', 1, 1);
+            INSERT INTO member (id, info, lease_ms, lease_until, joined_at, beat_at, vitals) VALUES ('old:1:1',
+                '{\"id\":\"old:1:1\",\"host\":\"old\",\"pid\":1,\"queues\":[],\"concurrency\":1,\"version\":\"0\"}',
+                15000, 15000, 0, 0, '{\"rss_bytes\":0,\"busy\":0,\"quiet\":false,\"fenced\":0,\"stuck\":0}');";
+        connection.execute_batch(rows).unwrap();
+        let stamp = format!("PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {version};");
+        connection.execute_batch(&stamp).unwrap();
+    }
+
+    #[test]
+    fn a_file_of_any_earlier_version_is_brought_up_to_date_with_what_is_in_it() {
+        for version in 1..MIGRATIONS.len() {
+            let dir = tempfile::tempdir().unwrap();
+            let path = dir.path().join("jobs.db");
+            file_of_version(version, &path);
+
+            let clock = Arc::new(ManualClock::new(Timestamp::from_millis(10)));
+            let store = SqliteStore::open(&path, SqliteOptions { clock, ..SqliteOptions::default() }).unwrap();
+
+            let id: JobId = "0102030405060708090a0b0c".parse().unwrap();
+            assert_eq!(block_on(store.get(id)).unwrap().unwrap().kind, "kind");
+            assert_eq!(block_on(store.counts()).unwrap().ready, 1);
+            let member = MemberId::from("old:1:1".to_owned());
+            assert_eq!(block_on(store.order(ProcessTarget::All, ProcessOrder::Quiet)).unwrap(), 1);
+            let orders = block_on(store.beat(&member, Vitals::default())).unwrap();
+            assert_eq!(orders.process, [ProcessOrder::Quiet], "version {version}");
+            assert_eq!(user_version(&open_for_reading(&path).unwrap()).unwrap(), SCHEMA_VERSION);
         }
     }
 }
