@@ -72,6 +72,7 @@ pub const ROUTES: &[Route] = &[
     act("/api/process/{verb}", || post(change::api_process)),
     view("/api/series", || get(api::series)),
     view("/api/history", || get(api::history)),
+    view("/metrics", || get(probes::metrics)),
     open("/health", || get(probes::health)),
     open("/ready", || get(probes::ready)),
     view("/assets/{name}", || get(assets::one)),

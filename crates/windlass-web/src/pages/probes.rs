@@ -1,13 +1,15 @@
-//! What load balancers and supervisors ask, without a password: so they learn yes or no, and not why.
+//! What other programs watch. Load balancers and supervisors ask without a password: so they learn yes or no, and not
+//! why. Who collects metrics is asked who they are, for names of queues and kinds are told.
 
 use std::time::Duration;
 
 use axum::extract::State;
-use axum::http::StatusCode;
+use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
+use super::Failure;
 use crate::Shared;
 use crate::refusal::Refusal;
 
@@ -47,4 +49,10 @@ pub(crate) async fn ready(State(shared): State<Shared>) -> Response {
         return "ready\n".into_response();
     }
     Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "the store does not answer: the log says why").into_response()
+}
+
+/// What the store knows, in OpenMetrics.
+pub(crate) async fn metrics(State(shared): State<Shared>) -> Result<Response, Failure> {
+    let text = windlass::metrics::render(&shared.inspector).await?;
+    Ok(([(header::CONTENT_TYPE, windlass::metrics::CONTENT_TYPE)], text).into_response())
 }

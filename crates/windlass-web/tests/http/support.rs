@@ -195,6 +195,7 @@ impl Store for Watched {
         resume(queue: &str) -> bool;
         counts() -> Counts;
         history(days: u32) -> Vec<DayTotals>;
+        meters() -> Vec<Sample>;
         record(member: &MemberId, samples: Vec<Sample>) -> ();
         check() -> Vec<Finding>;
         close() -> ();
