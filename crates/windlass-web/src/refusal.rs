@@ -87,7 +87,8 @@ pub(crate) async fn dress(response: Response, asker: &Asker) -> Response {
     }
     let (mut parts, body) = response.into_parts();
     let why = reason(body, parts.status).await;
-    let dressed = if asker.is_api { Json(ErrorObject { error: &why }).into_response() } else { page(&parts, asker, &why) };
+    let dressed =
+        if asker.is_api { Json(ErrorObject { error: &why }).into_response() } else { page(&parts, asker, &why) };
     parts.headers.remove(header::CONTENT_LENGTH);
     let (dressed_parts, body) = dressed.into_parts();
     parts.headers.extend(dressed_parts.headers);

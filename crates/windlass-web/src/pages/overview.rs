@@ -24,11 +24,7 @@ pub(crate) type Spans = [(String, &'static str, bool); 3];
 pub(crate) fn spans(now: Span, name: Option<&str>) -> Spans {
     let name = name.map_or(String::new(), |name| format!("name={}&", encoded(name)));
     let link = |span: Span, text: &str, words| (format!("?{name}span={text}"), words, now == span);
-    [
-        link(Span::Hour, "hour", "1 hour"),
-        link(Span::Day, "day", "24 hours"),
-        link(Span::Month, "month", "30 days"),
-    ]
+    [link(Span::Hour, "hour", "1 hour"), link(Span::Day, "day", "24 hours"), link(Span::Month, "month", "30 days")]
 }
 
 #[derive(Template)]

@@ -137,14 +137,16 @@ mod tests {
 
     #[test]
     fn what_a_browser_would_change_is_written_so_that_it_does_not() {
-        assert_eq!(escaped("<b a='1' c=\"2\">&\r\n\0é"), "&lt;b a=&#39;1&#39; c=&quot;2&quot;&gt;&amp;&#13;\n\u{2400}é");
+        assert_eq!(
+            escaped("<b a='1' c=\"2\">&\r\n\0é"),
+            "&lt;b a=&#39;1&#39; c=&quot;2&quot;&gt;&amp;&#13;\n\u{2400}é"
+        );
     }
 
     #[test]
     fn json_is_laid_out_with_its_numbers_order_and_doubled_fields_kept() {
         let text = r#"{"b":1e400,"a":[12345678901234567890.10, {}],"b":"x\",y","e":[]}"#;
-        let shown =
-            "{\n  \"b\": 1e400,\n  \"a\": [\n    12345678901234567890.10,\n    {}\n  ],\n  \"b\": \"x\\\",y\",\n  \"e\": []\n}";
+        let shown = "{\n  \"b\": 1e400,\n  \"a\": [\n    12345678901234567890.10,\n    {}\n  ],\n  \"b\": \"x\\\",y\",\n  \"e\": []\n}";
         assert_eq!(laid_out(text), shown);
         assert_eq!(laid_out("{no json"), "{no json");
     }

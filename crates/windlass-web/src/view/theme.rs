@@ -35,7 +35,9 @@ impl Theme {
 
     /// The one that a query asks for.
     pub(crate) fn chosen(query: &str) -> Option<Theme> {
-        form_urlencoded::parse(query.as_bytes()).find(|(name, _)| name == "theme").and_then(|(_, text)| Theme::parse(&text))
+        form_urlencoded::parse(query.as_bytes())
+            .find(|(name, _)| name == "theme")
+            .and_then(|(_, text)| Theme::parse(&text))
     }
 
     /// The one chosen before.

@@ -176,9 +176,23 @@ async fn without_authentication_only_the_names_of_this_machine_are_answered() {
 async fn no_spelling_of_a_path_goes_around_the_guard() {
     let app = guarded(tokens());
     let paths = [
-        "//", "//queues", "/queues/", "/%2e%2e/queues", "/assets/../queues", "/assets/%2e%2e%2fqueues",
-        "/assets/style.css%00", "/assets/..%5c..%5cCargo.toml", "/QUEUES", "/health/", "/health/../queues",
-        "/ready%2f..%2fqueues", "/api//queues", "/api/./queues", "/assets//etc/passwd", "/;/queues", "/health;/queues",
+        "//",
+        "//queues",
+        "/queues/",
+        "/%2e%2e/queues",
+        "/assets/../queues",
+        "/assets/%2e%2e%2fqueues",
+        "/assets/style.css%00",
+        "/assets/..%5c..%5cCargo.toml",
+        "/QUEUES",
+        "/health/",
+        "/health/../queues",
+        "/ready%2f..%2fqueues",
+        "/api//queues",
+        "/api/./queues",
+        "/assets//etc/passwd",
+        "/;/queues",
+        "/health;/queues",
     ];
     for path in paths {
         let answer = ask(&app, Method::GET, path, &[], "").await;
@@ -201,7 +215,8 @@ async fn probes_answer_anybody_and_tell_nothing() {
 }
 
 fn users() -> Auth {
-    let hash = |password: &[u8]| Argon2::default().hash_password_with_salt(password, b"salt for a test").unwrap().to_string();
+    let hash =
+        |password: &[u8]| Argon2::default().hash_password_with_salt(password, b"salt for a test").unwrap().to_string();
     let user = |name: &str, password: &[u8], role| User { name: name.into(), hash: Secret::new(hash(password)), role };
     Auth::Basic(vec![user("ann", b"right", Role::Act), user("bob", b"also right", Role::View)])
 }

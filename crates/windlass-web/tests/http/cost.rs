@@ -86,7 +86,9 @@ async fn pages_over_dead_jobs(count: u32) {
     let app = router(store, Options::default());
     let first = get(&app, "/jobs?state=dead").await.body;
     let next = first.split("rel=\"next\" href=\"").nth(1).unwrap().split('"').next().unwrap().replace("&amp;", "&");
-    for path in ["/", "/jobs?state=dead", &next, "/jobs?state=dead&q=nowhere", "/jobs?q=nowhere", "/queues", "/queue?name=mail"] {
+    for path in
+        ["/", "/jobs?state=dead", &next, "/jobs?state=dead&q=nowhere", "/jobs?q=nowhere", "/queues", "/queue?name=mail"]
+    {
         let mut best = Duration::MAX;
         for _ in 0..5 {
             let began = Instant::now();
@@ -134,7 +136,8 @@ async fn a_full_page_and_its_files_are_at_most_60_kb() {
 #[tokio::test]
 async fn a_change_of_very_many_jobs_stops_in_time_and_says_that_there_are_more() {
     let store = windlass::open("memory:").unwrap();
-    let id = |number: u32| JobId::from_bytes(std::array::from_fn(|at| number.to_be_bytes().get(at).copied().unwrap_or(0)));
+    let id =
+        |number: u32| JobId::from_bytes(std::array::from_fn(|at| number.to_be_bytes().get(at).copied().unwrap_or(0)));
     let jobs = (0..3_000).map(|number| record(id(number), State::Dead, "mail"));
     let _ = store.restore(jobs.collect()).await.unwrap();
     let mut limits = Limits::default();

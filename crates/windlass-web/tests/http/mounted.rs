@@ -21,7 +21,8 @@ fn addresses(page: &str) -> Vec<String> {
         found.extend(elements.map(|element| element.value().attr(attribute).unwrap().to_owned()));
     }
     let forms = page.select(&Selector::parse("form[action]").unwrap());
-    found.extend(forms.filter(|form| form.attr("method").is_none()).map(|form| form.attr("action").unwrap().to_owned()));
+    found
+        .extend(forms.filter(|form| form.attr("method").is_none()).map(|form| form.attr("action").unwrap().to_owned()));
     found
 }
 
@@ -85,7 +86,8 @@ async fn a_grave_change_is_done_only_by_who_is_sure() {
 #[tokio::test]
 async fn the_navigation_tells_where_one_is() {
     let app = mounted();
-    for (address, name) in [("", "Overview"), ("/queues", "Queues"), ("/jobs?state=dead", "Dead"), ("/kinds", "Kinds")] {
+    for (address, name) in [("", "Overview"), ("/queues", "Queues"), ("/jobs?state=dead", "Dead"), ("/kinds", "Kinds")]
+    {
         let page = Html::parse_document(&get(&app, &format!("/admin/jobs{address}")).await.body);
         let here = page.select(&Selector::parse("nav a[aria-current=page]").unwrap()).map(|link| link.text().collect());
         let here: Vec<String> = here.collect();

@@ -78,7 +78,8 @@ async fn a_client_that_dribbles_its_body_is_answered_that_time_is_over() {
     let mut limits = Limits::default();
     limits.answer_time = Duration::from_millis(100);
     let served = served(&limits).await;
-    let head = "POST /api/jobs/change HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\nconnection: close\r\n";
+    let head =
+        "POST /api/jobs/change HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\nconnection: close\r\n";
     let slow = connected(&served, &format!("{head}content-length: 100\r\n\r\n{{\"verb\"")).await;
     assert!(until_the_end(slow).await.starts_with("HTTP/1.1 504"));
 }

@@ -150,8 +150,7 @@ impl Store for Watched {
     fn queues(&self) -> Reply<'_, Vec<QueueInfo>> {
         self.calls.fetch_add(1, Ordering::Relaxed);
         let Some(text) = &self.text else { return self.inner.queues() };
-        let queue =
-            QueueInfo { name: text.clone(), ready: 1, running: 1, waiting: 1, latency_ms: 5, paused: false };
+        let queue = QueueInfo { name: text.clone(), ready: 1, running: 1, waiting: 1, latency_ms: 5, paused: false };
         Box::pin(async move { Ok(vec![queue]) })
     }
 
