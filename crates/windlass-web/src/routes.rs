@@ -1,10 +1,8 @@
 //! Every route, in one table: the router is made of it, and the tests walk it.
 
 use axum::Router;
-use axum::extract::OriginalUri;
-use axum::http::{StatusCode, Uri};
+use axum::http::StatusCode;
 use axum::middleware;
-use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{MethodRouter, any, get, post};
 
 use crate::pages::{api, assets, change, job, jobs, kinds, overview, probes, processes, queues};
@@ -87,10 +85,6 @@ pub(crate) fn mount(shared: &Shared) -> Router {
     router.fallback_service(any(nothing).layer(guarded(Access::View)).with_state::<()>(())).with_state(shared.clone())
 }
 
-/// Where a mounted dashboard is asked for with a slash at the end, the way is shown: axum knows it without one only.
-async fn nothing(OriginalUri(whole): OriginalUri, inner: Uri) -> Response {
-    if inner.path() == "/" && whole.path() != "/" {
-        return Redirect::to(guard::base(&whole, &inner)).into_response();
-    }
-    Refusal::new(StatusCode::NOT_FOUND, "there is no such page").into_response()
+async fn nothing() -> Refusal {
+    Refusal::new(StatusCode::NOT_FOUND, "there is no such page")
 }

@@ -116,10 +116,7 @@ async fn order(shared: &Shared, id: &str, verb: &str) -> Result<usize, Failure> 
         _ => return Err(Failure::missing("no such verb: quiet, stop and dump are known")),
     };
     let target = if id == "all" { ProcessTarget::All } else { ProcessTarget::One(MemberId::from(id.to_owned())) };
-    match shared.client.order(target, order).await? {
-        0 if id != "all" => Err(Failure::missing("there is no such process, or no longer")),
-        told => Ok(told),
-    }
+    Ok(shared.client.order(target, order).await?)
 }
 
 /// Where the person was, if the form or the browser says so and it is ours; else `elsewhere`.

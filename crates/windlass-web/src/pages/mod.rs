@@ -147,7 +147,7 @@ impl Failure {
 impl From<Error> for Failure {
     fn from(error: Error) -> Failure {
         let status = match &error {
-            Error::NotFound { .. } => StatusCode::NOT_FOUND,
+            Error::NotFound { .. } | Error::NoSuchProcess { .. } => StatusCode::NOT_FOUND,
             Error::WrongState { .. } => StatusCode::CONFLICT,
             Error::InvalidJob(_) | Error::Store(StoreError::Invalid { .. }) => StatusCode::BAD_REQUEST,
             Error::Store(cause) if cause.is_transient() => StatusCode::SERVICE_UNAVAILABLE,

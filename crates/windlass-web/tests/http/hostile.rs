@@ -135,13 +135,23 @@ fn texts(page: &Html, selector: &str) -> Vec<String> {
 }
 
 fn values(page: &Html, selector: &str, attribute: &str) -> Vec<String> {
-    let elements = page.select(&Selector::parse(selector).unwrap()).map(|element| element.value());
-    elements.map(|element| element.attr(attribute).unwrap().to_owned()).collect()
+    let selector = Selector::parse(selector).unwrap();
+    page.select(&selector).map(|element| element.value().attr(attribute).unwrap().to_owned()).collect()
 }
 
 #[test]
 fn the_corpus_is_large() {
     assert!(CORPUS.len() >= 60, "{}", CORPUS.len());
+}
+
+/// The control: were a text not escaped, the comparison below would see it.
+#[test]
+fn an_element_or_an_attribute_that_a_text_brings_is_noticed() {
+    let page = |text: &str| format!("<!doctype html><table><tr><td title=\"{text}\">{text}</table>");
+    let is_noticed = |text: &str| skeleton(&page(text)) != skeleton(&page(HARMLESS));
+    assert!(is_noticed("<img src=x onerror=alert(1)>") && is_noticed("\" onmouseover=\"alert(1)"));
+    let noticed = CORPUS.iter().filter(|text| is_noticed(text)).count();
+    assert!(noticed >= 40, "only {noticed} are noticed");
 }
 
 #[tokio::test]

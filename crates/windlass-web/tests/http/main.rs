@@ -2,6 +2,7 @@
 //! routes that these walk.
 
 mod access;
+mod api;
 mod cost;
 mod hostile;
 mod mounted;
