@@ -272,6 +272,9 @@ pub struct MemberInfo {
     pub pid: u32,
     /// The queues it serves, in order.
     pub queues: Vec<String>,
+    /// The share of each of these queues; 0 for all when the first one goes before the others. Empty: not told.
+    #[serde(default)]
+    pub weights: Vec<u32>,
     /// How many jobs it runs at a time.
     pub concurrency: u32,
     /// The version of the engine.

@@ -86,6 +86,7 @@ impl Fixture {
             host: name.to_owned(),
             pid: 1,
             queues: vec!["default".to_owned()],
+            weights: vec![1],
             concurrency: 10,
             version: "0".to_owned(),
         };
