@@ -32,6 +32,7 @@ use crate::state::State;
 
 pub(crate) mod limits;
 pub mod memory;
+pub mod sharded;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 pub(crate) mod url;
