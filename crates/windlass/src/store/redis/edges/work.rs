@@ -13,19 +13,19 @@ pub(crate) const SHOWN_MAX: usize = 500;
 
 /// One job that is running.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Work<'a> {
+pub(crate) struct Work {
     /// What runs it: any short name that nothing else in the process has.
     pub(crate) unit: String,
     pub(crate) queue: String,
     /// The job as it lay in its queue.
-    pub(crate) element: &'a [u8],
+    pub(crate) element: Vec<u8>,
     pub(crate) since: Timestamp,
 }
 
-impl Work<'_> {
+impl Work {
     /// The entry: the job is a text inside it, and the time is in whole seconds.
     pub(crate) fn to_json(&self) -> String {
-        let payload = String::from_utf8_lossy(self.element);
+        let payload = String::from_utf8_lossy(&self.element);
         json!({ "queue": self.queue, "payload": payload, "run_at": self.since.as_millis().div_euclid(1_000) }).to_string()
     }
 }

@@ -1,0 +1,95 @@
+//! Sidekiq's API and page read what is ours.
+
+use serde_json::json;
+use tokio::sync::mpsc;
+use windlass::job::Payload;
+use windlass::{Context, HandlerError, Handlers};
+
+use crate::{Scene, heard};
+
+const PROCESS: &str = r#"
+process = Sidekiq::ProcessSet.new.first
+process && [Sidekiq::ProcessSet.new.size, process["concurrency"], process["queues"], process["busy"], process["tag"],
+            process["quiet"], process["pid"], process["rss"].to_i > 0, process["identity"],
+            (Time.now.to_f - process["beat"].to_f).abs < 60]
+"#;
+
+const WORK: &str = r#"
+Sidekiq::Workers.new.map do |process, unit, work|
+  job = Sidekiq::JobRecord.new(work["payload"])
+  [process, unit.empty?, work["queue"], job.klass, job.args, (Time.now.to_i - work["run_at"]).abs < 600]
+end
+"#;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_and_its_work_are_shown_until_it_stops() {
+    let Some(scene) = Scene::set_up() else { return };
+    let (tell, mut told) = mpsc::unbounded_channel();
+    let handler = move |_: Payload, ctx: Context| {
+        let tell = tell.clone();
+        async move {
+            let _ = tell.send(());
+            ctx.cancelled().await;
+        }
+    };
+    let server = scene.start(Handlers::new().raw("Wait", handler)).await;
+    let id = scene.client.raw("Wait", r#"["for",{"it":1}]"#).await.unwrap();
+    heard(&mut told).await;
+    let member = server.member().to_string();
+
+    let shown = json!([1, 7, ["default"], 1, "windlass", "false", std::process::id(), true, member, true]);
+    scene.until(PROCESS, &shown);
+    let work = scene.ask(WORK);
+    assert_eq!(work, json!([[member, false, "default", "Wait", ["for", { "it": 1 }], true]]));
+
+    let web = scene.ruby.web().unwrap();
+    let page = web.browser().get("/busy").unwrap();
+    assert_eq!(page.status, 200, "{}", page.body);
+    assert!(page.body.contains(&member) && page.body.contains("Wait"), "{}", page.body);
+
+    scene.client.cancel(id).await.unwrap();
+    assert!(server.stop().await.is_clean);
+    assert_eq!(scene.ask(PROCESS), json!(null));
+    assert_eq!(scene.cli(&["KEYS", &format!("{member}*")]).texts(), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_page_shows_our_jobs_without_an_error() {
+    async fn fail(_: Payload, _: Context) -> Result<(), HandlerError> {
+        Err(HandlerError::msg("a <bad> day"))
+    }
+    let Some(scene) = Scene::set_up() else { return };
+    let once = windlass::JobOptions::new().attempts_max(1);
+    scene.client.raw("Fails", r#"["retried"]"#).await.unwrap();
+    scene.client.with(once).raw("Fails", r#"["buried"]"#).await.unwrap();
+    scene.client.with(windlass::JobOptions::new().queue("other")).raw("Waits", r#"[{"in":"a queue"}]"#).await.unwrap();
+    let later = scene.store.now() + std::time::Duration::from_secs(600);
+    scene.client.with(windlass::JobOptions::new()).raw_at(later, "Later", "[1]").await.unwrap();
+    let server = scene.start(Handlers::new().raw("Fails", fail)).await;
+    scene.until_number(&["ZCARD", "retry"], 1);
+    scene.until_number(&["ZCARD", "dead"], 1);
+    assert!(server.stop().await.is_clean);
+    let web = scene.ruby.web().unwrap();
+    let mut browser = web.browser();
+
+    for (path, text) in [
+        ("/", "Failed"),
+        ("/busy", "Processes"),
+        ("/queues", "other"),
+        ("/queues/other", "Waits"),
+        ("/retries", "a &lt;bad&gt; day"),
+        ("/scheduled", "Later"),
+        ("/morgue", "buried"),
+    ] {
+        let page = browser.get(path).unwrap();
+        assert_eq!(page.status, 200, "{path}: {}", page.body);
+        assert!(page.body.contains(text), "{path}: {}", page.body);
+    }
+    for (list, set) in [("retries", "RetrySet"), ("morgue", "DeadSet"), ("scheduled", "ScheduledSet")] {
+        let key = scene.ask(&format!("job = Sidekiq::{set}.new.first; \"#{{job.score}}-#{{job.jid}}\""));
+        let page = browser.get(&format!("/{list}/{}", key.as_str().unwrap())).unwrap();
+        assert_eq!(page.status, 200, "{list}: {}", page.body);
+    }
+    let history = scene.ask("history = Sidekiq::Stats::History.new(1); [history.processed.values, history.failed.values]");
+    assert_eq!(history, json!([[2], [2]]));
+}
