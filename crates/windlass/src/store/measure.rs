@@ -228,6 +228,47 @@ pub struct Point {
     /// The most jobs that were ready at a look within the step; a look is taken once a minute. `None` when nobody
     /// looked, or only one kind is asked for.
     pub ready: Option<u64>,
+    /// What the rest was made of, so that several stores' points can be put together.
+    #[serde(skip)]
+    pub(crate) measure: Measure,
+}
+
+impl Point {
+    /// One step of a series, out of what was measured in it.
+    fn new(at: Timestamp, measure: Measure, ready: Option<u64>) -> Point {
+        Point {
+            at,
+            processed: measure.processed,
+            failed: measure.failed,
+            run: measure.run.percentiles(),
+            start: measure.start.percentiles(),
+            ready,
+            measure,
+        }
+    }
+}
+
+impl Series {
+    /// Adds what another store measured over the same span.
+    pub(crate) fn add(&mut self, other: Series) {
+        for (mine, other) in self.points.iter_mut().zip(other.points) {
+            mine.measure.add(&other.measure);
+            let ready = mine.ready.into_iter().chain(other.ready).reduce(|a, b| a + b);
+            *mine = Point::new(mine.at, mine.measure, ready);
+        }
+        self.total.add(&other.total);
+        for kind in other.kinds {
+            match self.kinds.iter_mut().find(|known| known.kind == kind.kind) {
+                Some(known) => known.measure.add(&kind.measure),
+                None => self.kinds.push(kind),
+            }
+        }
+        busiest_first(&mut self.kinds);
+    }
+}
+
+fn busiest_first(kinds: &mut [KindMeasure]) {
+    kinds.sort_by(|a, b| b.measure.processed.cmp(&a.measure.processed).then_with(|| a.kind.cmp(&b.kind)));
 }
 
 /// What the runs of one kind came to.
@@ -282,17 +323,12 @@ impl SeriesBuilder {
     }
 
     pub(crate) fn finish(mut self) -> Series {
-        self.kinds.sort_by(|a, b| b.measure.processed.cmp(&a.measure.processed).then_with(|| a.kind.cmp(&b.kind)));
+        busiest_first(&mut self.kinds);
         let mut total = Measure::default();
         self.steps.iter().for_each(|(measure, _)| total.add(measure));
         let (oldest, step_ms) = (self.oldest, self.span.step_ms());
-        let point = |(index, (measure, ready)): (usize, (Measure, Option<u64>))| Point {
-            at: Timestamp::from_millis(oldest + index as i64 * step_ms),
-            processed: measure.processed,
-            failed: measure.failed,
-            run: measure.run.percentiles(),
-            start: measure.start.percentiles(),
-            ready,
+        let point = |(index, (measure, ready)): (usize, (Measure, Option<u64>))| {
+            Point::new(Timestamp::from_millis(oldest + index as i64 * step_ms), measure, ready)
         };
         let points = self.steps.into_iter().enumerate().map(point).collect();
         Series { span: self.span, step_ms, points, total, kinds: self.kinds }

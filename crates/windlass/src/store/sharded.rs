@@ -30,6 +30,7 @@ use crate::clock::Timestamp;
 use crate::error::StoreError;
 use crate::job::{JobId, JobRecord, LeaseToken, LeasedJob, NewJob};
 use crate::state::State;
+use crate::store::measure::{Sample, Series, SeriesQuery};
 use crate::store::{
     Changed, ClearFilter, Counts, Cursor, DayTotals, Finding, Finished, Inserted, JobPage, JobQuery, Keep, LeasePlan,
     MemberId, MemberInfo, Orders, ProcessInfo, ProcessOrder, ProcessTarget, Promoted, QueueInfo, Reaped, Reply, Ring,
@@ -437,6 +438,29 @@ impl Store for ShardedStore {
                 *totals = totals.plus(&day.totals);
             }
             Ok(all.into_iter().rev().map(|(day, totals)| DayTotals { day, totals }).collect())
+        })
+    }
+
+    fn record(&self, member: &MemberId, samples: Vec<Sample>) -> Reply<'_, ()> {
+        let member = member.clone();
+        Box::pin(async move {
+            limits::check_samples(&samples)?;
+            let mut parts: Vec<Vec<Sample>> = self.shards.iter().map(|_| Vec::new()).collect();
+            for sample in samples {
+                parts[self.at(&sample.queue).0].push(sample);
+            }
+            // Also where there is nothing to add: each shard counts its own ready jobs.
+            let replies = self.shards.iter().zip(parts).map(|(shard, part)| shard.record(&member, part)).collect();
+            together(replies).await.into_iter().collect()
+        })
+    }
+
+    fn series(&self, query: SeriesQuery) -> Reply<'_, Series> {
+        Box::pin(async move {
+            let mut all = self.all(|shard| shard.series(query.clone())).await?.into_iter();
+            let mut sum = all.next().expect("there is a shard at least");
+            all.for_each(|series| sum.add(series));
+            Ok(sum)
         })
     }
 
