@@ -130,7 +130,7 @@ async fn a_job_that_fails_there_is_the_second_attempt_here() {
 
     let (tell, mut told) = mpsc::unbounded_channel();
     let handler = move |args: windlass::job::Payload, ctx: Context| {
-        let _ = tell.send((args.to_text().into_owned(), ctx.attempt()));
+        let _ = tell.send((args.to_text(), ctx.attempt()));
         async {}
     };
     let server = scene.start(Handlers::new().raw("Fail", handler)).await;

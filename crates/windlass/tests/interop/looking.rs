@@ -59,7 +59,7 @@ async fn every_page_shows_our_jobs_without_an_error() {
         Err(HandlerError::msg("a <bad> day"))
     }
     let Some(scene) = Scene::set_up() else { return };
-    let once = windlass::JobOptions::new().attempts_max(1);
+    let once = windlass::JobOptions::new().attempts(1);
     scene.client.raw("Fails", r#"["retried"]"#).await.unwrap();
     scene.client.with(once).raw("Fails", r#"["buried"]"#).await.unwrap();
     scene.client.with(windlass::JobOptions::new().queue("other")).raw("Waits", r#"[{"in":"a queue"}]"#).await.unwrap();

@@ -6,6 +6,10 @@ use windlass::{Context, HandlerError, Handlers};
 
 use crate::Scene;
 
+async fn must_not_run(args: Payload, _: Context) {
+    panic!("it was run with {}", args.to_text());
+}
+
 async fn fail(_: Payload, _: Context) -> Result<(), HandlerError> {
     Err(HandlerError::msg("never"))
 }
@@ -13,7 +17,7 @@ async fn fail(_: Payload, _: Context) -> Result<(), HandlerError> {
 #[tokio::test(flavor = "multi_thread")]
 async fn jobs_of_paid_editions_are_kept_among_the_retries_with_the_reason_and_never_run() {
     let Some(scene) = Scene::set_up() else { return };
-    let server = scene.start(Handlers::new().raw("Paid", |_, _| async { panic!("it was run") })).await;
+    let server = scene.start(Handlers::new().raw("Paid", must_not_run)).await;
 
     scene.ask(
         r#"Sidekiq::Client.push("class" => "Paid", "args" => [], "bid" => "b-1")
