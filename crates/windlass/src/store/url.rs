@@ -6,7 +6,8 @@ use crate::error::StoreError;
 use crate::store::Store;
 use crate::store::memory::MemoryStore;
 
-/// Opens the store that `url` names: `sqlite:PATH`, `sqlite:PATH?sync=normal` for the fast mode, or `memory:`.
+/// Opens the store that `url` names: `sqlite:PATH`, `sqlite:PATH?sync=normal` for the fast mode,
+/// `redis://HOST:PORT/DB` and its kin, or `memory:`.
 ///
 /// # Errors
 /// [`StoreError::Refused`] for a URL of another kind, and for whatever the store itself refuses.
@@ -15,13 +16,19 @@ pub fn open(url: &str) -> Result<Arc<dyn Store>, StoreError> {
         Some(("memory", "")) => Ok(Arc::new(MemoryStore::default())),
         #[cfg(feature = "sqlite")]
         Some(("sqlite", rest)) => open_sqlite(url, rest),
+        #[cfg(feature = "redis")]
+        Some(("redis" | "rediss" | "unix" | "redis+unix" | "redis+sentinel", _)) => {
+            use crate::store::redis::{RedisOptions, RedisStore};
+            Ok(Arc::new(RedisStore::open(url, RedisOptions::default())?))
+        }
         _ => Err(refused(url, "no kind of store this build knows", known())),
     }
 }
 
 fn known() -> String {
     let sqlite = if cfg!(feature = "sqlite") { "sqlite:PATH (such as sqlite:jobs.db) or " } else { "" };
-    format!("use {sqlite}memory:")
+    let redis = if cfg!(feature = "redis") { "redis://HOST:PORT/DB or " } else { "" };
+    format!("use {sqlite}{redis}memory:")
 }
 
 fn refused(url: &str, found: impl Into<String>, hint: impl Into<String>) -> StoreError {
@@ -58,7 +65,7 @@ mod tests {
     #[test]
     fn a_url_that_names_no_known_store_is_refused_with_those_that_are_known() {
         for url in
-            ["jobs.db", "redis://localhost", "", "sqlite:", "sqlite::memory:", "sqlite:x.db?sync=never", "memory:x"]
+            ["jobs.db", "mysql://localhost", "", "sqlite:", "sqlite::memory:", "sqlite:x.db?sync=never", "memory:x"]
         {
             let error = open(url).unwrap_err().to_string();
             assert!(error.contains("memory:") || error.contains("sync=full"), "{url}: {error}");
