@@ -12,6 +12,7 @@ mod doctor;
 mod enqueue;
 mod exit;
 mod jobs;
+mod load;
 mod migrate;
 mod order;
 mod output;
@@ -93,6 +94,8 @@ enum Command {
     Doctor,
     /// Show the configuration in force
     Config(config::Arguments),
+    /// Measure what a store and a server can take, and whether every job comes through
+    Load(load::Arguments),
     /// Print a completion script for a shell
     Completions(completions::Arguments),
 }
@@ -127,6 +130,7 @@ fn run(common: &Common, command: Command) -> anyhow::Result<()> {
         Command::Migrate(arguments) => migrate::run(common, &arguments),
         Command::Doctor => doctor::run(common),
         Command::Config(arguments) => config::run(common, &arguments),
+        Command::Load(arguments) => load::run(common, &arguments),
         Command::Completions(arguments) => completions::run(&arguments),
     }
 }

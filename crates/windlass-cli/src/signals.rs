@@ -43,7 +43,7 @@ pub(crate) async fn until_stop(server: &RunningServer) -> std::io::Result<()> {
     }
 }
 
-/// Waits for a second request to stop, which means at once.
+/// Waits for a request to stop, and obeys no other signal. The second request means at once.
 #[cfg(unix)]
 pub(crate) async fn until_second_stop() -> std::io::Result<()> {
     use tokio::signal::unix::{SignalKind, signal};
@@ -56,7 +56,7 @@ pub(crate) async fn until_second_stop() -> std::io::Result<()> {
     }
 }
 
-/// Waits for a second request to stop, which means at once.
+/// Waits for a request to stop, and obeys no other signal. The second request means at once.
 #[cfg(not(unix))]
 pub(crate) async fn until_second_stop() -> std::io::Result<()> {
     tokio::signal::ctrl_c().await

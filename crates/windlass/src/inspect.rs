@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use crate::error::Error;
 use crate::job::{JobId, JobRecord};
-use crate::store::{Counts, DayTotals, Finding, JobPage, JobQuery, ProcessInfo, QueueInfo, Store, StoreInfo};
+use crate::store::{
+    Counts, DayTotals, Finding, JobPage, JobQuery, ProcessInfo, QueueInfo, Series, SeriesQuery, Store, StoreInfo,
+};
 
 /// Looks, and changes nothing. Cheap to clone, may be shared.
 #[derive(Debug, Clone)]
@@ -69,6 +71,14 @@ impl Inspector {
     /// [`Error::Store`], also for days outside 1 to 90.
     pub async fn history(&self, days: u32) -> Result<Vec<DayTotals>, Error> {
         Ok(self.store.history(days).await?)
+    }
+
+    /// Measurements over time; see [`crate::store::measure`].
+    ///
+    /// # Errors
+    /// [`Error::Store`].
+    pub async fn series(&self, query: SeriesQuery) -> Result<Series, Error> {
+        Ok(self.store.series(query).await?)
     }
 
     /// Examines the store.

@@ -83,7 +83,8 @@ impl Acker {
     }
 
     fn note_answers(&self, reports: &[Report], answers: &[Finished]) {
-        for (Report { member, token, verdict }, answer) in reports.iter().zip(answers) {
+        self.measure(reports, answers);
+        for (Report { member, token, verdict, .. }, answer) in reports.iter().zip(answers) {
             match answer {
                 Finished::Landed => {
                     self.shared.tally.note_landed(verdict);
@@ -95,6 +96,18 @@ impl Acker {
                     let (job, run) = (token.job(), token.run());
                     tracing::warn!(%job, run, %member, "an outcome came too late and was refused");
                 }
+            }
+        }
+    }
+}
+
+impl Acker {
+    /// Under the meter's lock, so without calling anybody.
+    fn measure(&self, reports: &[Report], answers: &[Finished]) {
+        let mut sums = self.shared.meter.sums();
+        for (report, answer) in reports.iter().zip(answers) {
+            if let (Some(facts), Finished::Landed) = (&report.facts, answer) {
+                sums.note(facts, &report.verdict);
             }
         }
     }

@@ -3,7 +3,7 @@
 //! A [`Server`] is built from a store, [`Handlers`] and a [`ServerConfig`], and started inside a tokio runtime. It
 //! is a handful of services over one shared state ([`inflight`]): the *fetcher* leases, *runners* run, the *acker*
 //! reports, the *poller* makes due jobs ready, the *reaper* takes over from lost processes, the *pruner* forgets,
-//! the *heartbeat* says that this one lives. None knows another; they meet in what is in flight.
+//! the *recorder* measures, the *heartbeat* says that this one lives. None knows another; they meet in what is in flight.
 //!
 //! # Quiet and stop
 //! *Quiet* means no new leases; what is leased and not started is handed back. *Stop* is quiet, then: wait for
@@ -42,6 +42,7 @@ use crate::server::inflight::InFlight;
 use crate::server::poller::Poller;
 use crate::server::pruner::Pruner;
 use crate::server::reaper::Reaper;
+use crate::server::recorder::{Meter, Recorder};
 use crate::server::service::{Service, Supervision, drive, drive_on_thread};
 use crate::store::{MemberId, MemberInfo, Store, Verdict};
 
@@ -54,6 +55,7 @@ pub(crate) mod poller;
 pub(crate) mod process;
 pub(crate) mod pruner;
 pub(crate) mod reaper;
+pub(crate) mod recorder;
 pub(crate) mod runner;
 pub(crate) mod service;
 pub(crate) mod unwind;
@@ -114,12 +116,13 @@ impl Server {
         let shared = self.shared;
         shared.join().await?;
         let (stop, stopped) = watch::channel(false);
-        let services: [Box<dyn Service>; 5] = [
+        let services: [Box<dyn Service>; 6] = [
             Box::new(Fetcher::new(Arc::clone(&shared))),
             Box::new(Acker::new(Arc::clone(&shared))),
             Box::new(Poller::new(Arc::clone(&shared))),
             Box::new(Reaper::new(Arc::clone(&shared))),
             Box::new(Pruner::new(Arc::clone(&shared))),
+            Box::new(Recorder::new(Arc::clone(&shared))),
         ];
         let driven =
             services.map(|service| tokio::spawn(drive(service, stopped.clone(), Arc::clone(&shared.supervision))));
@@ -281,6 +284,10 @@ impl Ensemble {
         }
         let flushed = shared.in_flight.until(|load| load.is_calm() && load.unacked == 0);
         let is_flushed = tokio::time::timeout(config.lease + FLUSH_TIME, flushed).await.is_ok();
+        // A store that does not answer has kept the flush waiting already.
+        if is_flushed {
+            recorder::record(&shared).await;
+        }
         let left_behind = shared.leave().await;
         self.end().await;
         let report = StopReport { is_clean: is_flushed && left_behind == 0, left_behind, stats: shared.stats() };
@@ -369,6 +376,7 @@ pub(crate) struct Shared {
     pub(crate) in_flight: InFlight,
     pub(crate) membership: Membership,
     pub(crate) tally: Tally,
+    pub(crate) meter: Meter,
     pub(crate) supervision: Arc<Supervision>,
     pub(crate) subscriber: Arc<dyn Subscriber>,
     quiet: watch::Sender<bool>,
@@ -390,6 +398,7 @@ impl Shared {
             in_flight: InFlight::new(config.concurrency as usize),
             membership: Membership::new(&entropy),
             tally: Tally::default(),
+            meter: Meter::default(),
             supervision: Arc::default(),
             subscriber: Arc::new(Unwatched),
             quiet: watch::Sender::new(false),

@@ -26,6 +26,7 @@ use crate::handler::{Call, CpuRun, Running};
 use crate::job::{ERROR_MESSAGE_LEN_MAX, ErrorInfo, LeasedJob, PAYLOAD_LEN_MAX, Payload};
 use crate::outcome::Outcome;
 use crate::server::inflight::{Buffered, Report};
+use crate::server::recorder::RunFacts;
 use crate::server::{Shared, unwind};
 use crate::store::Verdict;
 
@@ -68,8 +69,11 @@ async fn run(shared: &Arc<Shared>, next: Buffered) {
     let Buffered { job, member, .. } = next;
     let ctx = context_for(shared, &job);
     shared.in_flight.begin(&ctx);
-    let verdict = conclude(shared, &job, &ctx).await;
-    shared.in_flight.end(Report { member, token: job.token, verdict });
+    let Concluded { verdict, at } = conclude(shared, &job, &ctx).await;
+    let LeasedJob { token, kind, queue, run_at, .. } = job;
+    let (waited, took) = (ctx.started_at().since(run_at), at.since(ctx.started_at()));
+    let facts = Some(RunFacts { kind, queue, waited, took });
+    shared.in_flight.end(Report { member, token, verdict, facts });
 }
 
 /// The context of a run that starts now.
@@ -78,10 +82,19 @@ pub(crate) fn context_for(shared: &Shared, job: &LeasedJob) -> Context {
     Context::new(job, shared.store.now(), timeout, &shared.services)
 }
 
+/// The verdict about a run that has ended.
+#[derive(Debug)]
+pub(crate) struct Concluded {
+    pub(crate) verdict: Verdict,
+    /// When the run ended, by the store's clock.
+    pub(crate) at: Timestamp,
+}
+
 /// One run of one job, to the verdict about it.
-pub(crate) async fn conclude(shared: &Arc<Shared>, job: &LeasedJob, ctx: &Context) -> Verdict {
+pub(crate) async fn conclude(shared: &Arc<Shared>, job: &LeasedJob, ctx: &Context) -> Concluded {
     let ending = execute(shared, job, ctx).await;
-    decide(ending, job, ctx.cancel_cause(), shared.store.now(), shared.entropy.fraction())
+    let at = shared.store.now();
+    Concluded { verdict: decide(ending, job, ctx.cancel_cause(), at, shared.entropy.fraction()), at }
 }
 
 /// Find, decode, start, watch.

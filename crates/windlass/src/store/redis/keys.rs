@@ -52,6 +52,8 @@ impl Keys {
         /// Done jobs by the time until which they are kept.
         keep = "wl:keep",
         totals = "wl:st",
+        /// Pairs of kind and queue that are measured, by when they were last seen.
+        meters = "wl:meters",
     }
 
     named! {
@@ -72,6 +74,10 @@ impl Keys {
         /// What a lost member held.
         lost_ledger = "wl:lost",
         lost_asked = "wl:lostask",
+        /// What was measured in one step of time.
+        measures_of = "wl:ms",
+        /// How many jobs were ready in one step of time.
+        depths_of = "wl:dp",
     }
 
     /// The set of ids that were made in the same hour. `None` for ids that no clock has made.

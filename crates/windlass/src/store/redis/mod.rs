@@ -35,8 +35,8 @@ use crate::store::redis::address::{Address, Durability};
 use crate::store::redis::engine::{Engine, Row};
 use crate::store::{
     Changed, ClearFilter, Counts, DayTotals, Finding, Finished, Inserted, JobPage, JobQuery, Keep, LeasePlan, MemberId,
-    MemberInfo, Orders, ProcessInfo, ProcessOrder, ProcessTarget, Promoted, QueueInfo, Reaped, Reply, Ring, Store,
-    StoreInfo, Verdict, Vitals, limits,
+    MemberInfo, Orders, ProcessInfo, ProcessOrder, ProcessTarget, Promoted, QueueInfo, Reaped, Reply, Ring, Sample,
+    Series, SeriesQuery, Store, StoreInfo, Verdict, Vitals, limits,
 };
 
 mod address;
@@ -51,6 +51,7 @@ mod keys;
 mod life;
 mod link;
 mod listing;
+mod measuring;
 mod members;
 mod moves;
 mod object;
@@ -414,6 +415,18 @@ impl Store for RedisStore {
             Err(error) => refuse(error),
             Ok(()) => self.call("history", async move |engine| engine.history(days).await),
         }
+    }
+
+    fn record(&self, member: &MemberId, samples: Vec<Sample>) -> Reply<'_, ()> {
+        if let Err(error) = limits::check_samples(&samples) {
+            return refuse(error);
+        }
+        let member = member.clone();
+        self.call("record", async move |engine| engine.record(&member, samples).await)
+    }
+
+    fn series(&self, query: SeriesQuery) -> Reply<'_, Series> {
+        self.call("series", async move |engine| engine.series(&query).await)
     }
 
     fn check(&self) -> Reply<'_, Vec<Finding>> {

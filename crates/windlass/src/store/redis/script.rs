@@ -39,6 +39,7 @@ script!(JOIN, "join", true);
 script!(BEAT, "beat", true);
 script!(FENCE, "fence", true);
 script!(ASK, "ask", true);
+script!(RECORD, "record", false);
 
 impl Script {
     /// The text to load.
