@@ -33,6 +33,8 @@ use crate::state::State;
 pub(crate) mod limits;
 pub mod measure;
 pub mod memory;
+#[cfg(feature = "redis")]
+pub mod redis;
 pub mod sharded;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
@@ -222,7 +224,7 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
 /// What a store is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct StoreInfo {
-    /// `memory` or `sqlite`.
+    /// `memory`, `sqlite` or `redis`.
     pub engine: &'static str,
     /// Where it is, as a URL without secrets.
     pub url: String,

@@ -25,6 +25,10 @@ macro_rules! for_every_store {
         mod sqlite {
             $(#[test] fn $name() { super::$name(&crate::fixture::Fixture::sqlite()); })*
         }
+        #[cfg(feature = "redis")]
+        mod redis {
+            $(#[test] fn $name() { super::$name(&crate::fixture::Fixture::redis()); })*
+        }
     };
 }
 pub(crate) use for_every_store;
@@ -64,6 +68,25 @@ impl Fixture {
         let options = SqliteOptions { sync: Sync::Normal, clock: Arc::clone(&clock) as Arc<dyn Clock> };
         let store = Arc::new(SqliteStore::open(dir.path().join("jobs.db"), options).unwrap());
         Fixture { store, clock, entropy: Entropy::seeded(7), _dir: Some(dir) }
+    }
+
+    /// A namespace of its own in one server, which serves all tests.
+    #[cfg(feature = "redis")]
+    pub(crate) fn redis() -> Fixture {
+        use std::sync::OnceLock;
+        use std::sync::atomic::{AtomicU32, Ordering};
+
+        use windlass::store::redis::{RedisOptions, RedisStore};
+        use windlass_testbed::RedisServer;
+
+        static SERVER: OnceLock<RedisServer> = OnceLock::new();
+        static SPACES: AtomicU32 = AtomicU32::new(0);
+        let server = SERVER.get_or_init(|| RedisServer::start().unwrap());
+        let clock = Arc::new(ManualClock::new(MORNING));
+        let url = format!("{}?namespace=t{}", server.url(), SPACES.fetch_add(1, Ordering::Relaxed));
+        let options = RedisOptions { clock: Some(Arc::clone(&clock) as Arc<dyn Clock>) };
+        let store = Arc::new(RedisStore::open(&url, options).unwrap());
+        Fixture { store, clock, entropy: Entropy::seeded(7), _dir: None }
     }
 
     pub(crate) fn now(&self) -> Timestamp {
