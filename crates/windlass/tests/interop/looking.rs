@@ -90,6 +90,7 @@ async fn every_page_shows_our_jobs_without_an_error() {
         let page = browser.get(&format!("/{list}/{}", key.as_str().unwrap())).unwrap();
         assert_eq!(page.status, 200, "{list}: {}", page.body);
     }
-    let history = scene.ask("history = Sidekiq::Stats::History.new(1); [history.processed.values, history.failed.values]");
+    let history =
+        scene.ask("history = Sidekiq::Stats::History.new(1); [history.processed.values, history.failed.values]");
     assert_eq!(history, json!([[2], [2]]));
 }

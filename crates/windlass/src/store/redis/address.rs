@@ -70,7 +70,7 @@ impl Address {
             is_encrypted: scheme == "rediss",
             namespace: None,
             durability: Durability::Accepted,
-            dialect: Dialect::Millis,
+            dialect: Dialect::Eight,
         };
         match scheme {
             "redis" | "rediss" => {
@@ -115,8 +115,9 @@ impl Address {
             "durability" => self.durability = parse_durability(value)?,
             "dialect" => {
                 self.dialect = match value {
-                    "6" | "7" => Dialect::Seconds,
-                    "8" => Dialect::Millis,
+                    "6" => Dialect::Six,
+                    "7" => Dialect::Seven,
+                    "8" => Dialect::Eight,
                     _ => return Err(format!("the dialect {value:?}: known are 6, 7 and 8")),
                 }
             }
@@ -133,7 +134,9 @@ impl Address {
 
     /// Whether all keys share a slot, so that a cluster can hold them.
     pub(super) fn has_one_slot(&self) -> bool {
-        let tag = |name: &String| name.split_once('{').and_then(|(_, rest)| rest.split_once('}')).map(|(tag, _)| !tag.is_empty());
+        let tag = |name: &String| {
+            name.split_once('{').and_then(|(_, rest)| rest.split_once('}')).map(|(tag, _)| !tag.is_empty())
+        };
         self.namespace.as_ref().and_then(tag).unwrap_or(false)
     }
 
@@ -163,8 +166,8 @@ impl Address {
             Durability::Logged => settings.push("durability=logged".to_owned()),
             Durability::Replicated(count) => settings.push(format!("durability=replicated:{count}")),
         }
-        if self.dialect == Dialect::Seconds {
-            settings.push("dialect=7".to_owned());
+        if self.dialect != Dialect::Eight {
+            settings.push(format!("dialect={}", self.dialect.number()));
         }
         let query = if settings.is_empty() { String::new() } else { format!("?{}", settings.join("&")) };
         format!("{scheme}://{place}{query}")

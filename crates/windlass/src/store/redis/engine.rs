@@ -17,6 +17,7 @@ use crate::job::{JobId, JobRecord, NewJob};
 use crate::state::State;
 use crate::store::redis::address::{Address, Durability};
 use crate::store::redis::bell::Bell;
+use crate::store::redis::edges::Cards;
 use crate::store::redis::envelope::{self, Dialect};
 use crate::store::redis::keys::{Keys, day_of};
 use crate::store::redis::link::{Link, server_time};
@@ -49,6 +50,8 @@ pub(super) struct Engine {
     pub(super) beats: Link,
     pub(super) time: Time,
     pub(super) bell: Arc<Bell>,
+    /// What Sidekiq's programs are shown of the processes that joined here.
+    pub(super) cards: Cards,
     arrivals: AtomicU64,
     blocks: AtomicI64,
     /// The blocks of leases whose answers never came, by member.
@@ -154,6 +157,7 @@ impl Engine {
             beats: Link::new(Arc::clone(&address), BEAT_TIME_MAX),
             time: Time::new(given),
             bell: Arc::new(Bell::new(Arc::clone(&address), &keys, ring)),
+            cards: Cards::default(),
             arrivals: AtomicU64::new(0),
             blocks: AtomicI64::new(0),
             unheard: Mutex::default(),

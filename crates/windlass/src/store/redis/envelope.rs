@@ -24,19 +24,30 @@ use crate::store::redis::object::{Object, quoted, unquoted};
 /// How instants are written, by Sidekiq's version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Dialect {
-    /// Sidekiq 6 and 7: seconds with a fraction.
-    Seconds,
-    /// Sidekiq 8: whole milliseconds.
+    /// Sidekiq 6: seconds with a fraction.
+    Six,
+    /// Sidekiq 7: the same, and metrics.
+    Seven,
+    /// Sidekiq 8: whole milliseconds, and metrics of another form.
     #[default]
-    Millis,
+    Eight,
 }
 
 impl Dialect {
+    /// Sidekiq's major version.
+    pub(super) fn number(self) -> u8 {
+        match self {
+            Dialect::Six => 6,
+            Dialect::Seven => 7,
+            Dialect::Eight => 8,
+        }
+    }
+
     /// An instant as a JSON number.
     pub(super) fn write(self, at: Timestamp) -> String {
         match self {
-            Dialect::Millis => at.as_millis().to_string(),
-            Dialect::Seconds => {
+            Dialect::Eight => at.as_millis().to_string(),
+            Dialect::Six | Dialect::Seven => {
                 format!("{}.{:03}", at.as_millis().div_euclid(1_000), at.as_millis().rem_euclid(1_000))
             }
         }
@@ -166,6 +177,18 @@ impl<'a> Envelope<'a> {
     pub(super) fn paid_feature(&self) -> Option<&'static str> {
         let is_set = |name| self.object.get(name).is_some_and(|value| !matches!(value, "null" | "false"));
         ["bid", "encrypt"].into_iter().find(|name| is_set(name))
+    }
+
+    /// Whether Sidekiq's options say that nobody wants it among the dead: `retry: false`, or `dead: false`.
+    pub(super) fn is_dropped_when_dead(&self) -> bool {
+        ["retry", "dead"].iter().any(|name| self.object.get(name) == Some("false"))
+    }
+
+    /// Moves it to the queue in which it is to be retried, if it names one.
+    pub(super) fn enter_retry_queue(&mut self) {
+        let Some(queue) = self.object.get("retry_queue").filter(|queue| unquoted(queue).is_some()) else { return };
+        let queue = queue.to_owned();
+        self.object.set("queue", queue);
     }
 
     pub(super) fn payload(&self) -> Payload {
@@ -439,8 +462,8 @@ fn write_instant(json: &mut Vec<u8>, name: &str, at: Timestamp, dialect: Dialect
     json.extend_from_slice(name.as_bytes());
     json.extend_from_slice(b"\":");
     match dialect {
-        Dialect::Millis => json.extend_from_slice(itoa::Buffer::new().format(at.as_millis()).as_bytes()),
-        Dialect::Seconds => json.extend_from_slice(dialect.write(at).as_bytes()),
+        Dialect::Eight => json.extend_from_slice(itoa::Buffer::new().format(at.as_millis()).as_bytes()),
+        Dialect::Six | Dialect::Seven => json.extend_from_slice(dialect.write(at).as_bytes()),
     }
 }
 
@@ -483,9 +506,8 @@ pub(super) fn id_of(jid: &str) -> JobId {
 
 /// An id that follows from bytes: FNV-1a over 88 bits, behind a first byte that no id made by a clock has.
 pub(super) fn derived_id(bytes: &[u8]) -> JobId {
-    let hash = |seed: u64| {
-        bytes.iter().fold(seed, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3))
-    };
+    let hash =
+        |seed: u64| bytes.iter().fold(seed, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3));
     let (first, second) = (hash(0xcbf2_9ce4_8422_2325), hash(0x8422_2325_cbf2_9ce4));
     let mut id = [0xff; 12];
     id[1..9].copy_from_slice(&first.to_be_bytes());

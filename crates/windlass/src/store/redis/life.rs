@@ -9,7 +9,8 @@ use redis::{cmd, pipe};
 use crate::clock::Timestamp;
 use crate::error::StoreError;
 use crate::failpoint;
-use crate::job::{LeaseToken, LeasedJob};
+use crate::job::{ErrorInfo, LeaseToken, LeasedJob};
+use crate::retry::RetryPolicy;
 use crate::store::redis::engine::{Engine, Row, mark};
 use crate::store::redis::envelope::{Envelope, derived_id};
 use crate::store::redis::keys::day_of;
@@ -93,8 +94,7 @@ impl Engine {
             match Envelope::open(&element) {
                 None => refused.push(self.to_the_dead_unchanged(source, element, now)),
                 Some(envelope) if envelope.paid_feature().is_some() => {
-                    let reason = format!("needs a paid edition of Sidekiq: {:?}", envelope.paid_feature().unwrap_or(""));
-                    refused.push(self.to_the_dead(source, envelope, &reason, "d", now));
+                    refused.push(self.refusal(source, envelope, now))
                 }
                 Some(envelope) if envelope.is_expired(now) => {
                     refused.push(self.to_the_dead(source, envelope, "expired", "dx", now));
@@ -109,6 +109,23 @@ impl Engine {
     pub(super) fn to_the_dead_unchanged(&self, source: Source, element: Vec<u8>, now: Timestamp) -> Move {
         let target = Target::Set { set: Set::Dead, score: self.score(now) };
         Move { id: derived_id(&element), source, target, element, counts: "d" }
+    }
+
+    /// What only a paid edition of Sidekiq can run is kept for it: among the retries, with the reason.
+    fn refusal(&self, source: Source, mut envelope: Envelope<'_>, now: Timestamp) -> Move {
+        let field = envelope.paid_feature().unwrap_or_default();
+        let message =
+            format!("its field {field:?} needs a paid edition of Sidekiq; a process of such a one must run it");
+        envelope.begin_run(false);
+        let attempt = envelope.attempt();
+        let error = ErrorInfo { class: "Unsupported".to_owned(), message, backtrace: None, attempt, at: now };
+        envelope.fail(Some(error), now, self.dialect);
+        if attempt >= envelope.settings().attempts_max() {
+            return self.to_the_dead(source, envelope, "attempts used up", "d", now);
+        }
+        let at = now + RetryPolicy::Sidekiq.delay(attempt, 0.5);
+        let target = Target::Set { set: Set::Retry, score: self.score(at) };
+        Move { id: envelope.id, source, target, element: envelope.seal(), counts: "" }
     }
 
     pub(super) fn to_the_dead(
@@ -218,7 +235,14 @@ impl Engine {
     }
 
     /// What becomes of a job whose run has ended.
-    fn end_of_run(&self, source: Source, mut envelope: Envelope<'_>, row: Row, verdict: Verdict, now: Timestamp) -> Move {
+    fn end_of_run(
+        &self,
+        source: Source,
+        mut envelope: Envelope<'_>,
+        row: Row,
+        verdict: Verdict,
+        now: Timestamp,
+    ) -> Move {
         let (id, dialect) = (envelope.id, self.dialect);
         envelope.begin_run(row.is_at_most_once());
         let into = |set, at| Target::Set { set, score: self.score(at) };
@@ -231,9 +255,11 @@ impl Engine {
             Verdict::Discard => (Target::Nowhere, "pf"),
             Verdict::Retry { at, error } => {
                 envelope.fail(Some(error), now, dialect);
+                envelope.enter_retry_queue();
                 envelope.own.run_at = None;
                 (into(Set::Retry, at), "pf")
             }
+            Verdict::Dead { .. } if envelope.is_dropped_when_dead() => (Target::Nowhere, "pf"),
             Verdict::Dead { reason, error } => {
                 envelope.fail(error, now, dialect);
                 envelope.own.reason = Some(reason);

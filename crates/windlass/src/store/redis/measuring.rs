@@ -40,15 +40,18 @@ impl Engine {
         for (queue, ready) in depths {
             call.arg(queue).number(ready);
         }
-        for Sample { kind, queue, measure } in samples {
-            let counters = counters_of(&measure);
-            call.arg(meter_of(&kind, &queue)).number(counters.len());
+        for Sample { kind, queue, measure } in &samples {
+            let counters = counters_of(measure);
+            call.arg(meter_of(kind, queue)).number(counters.len());
             for (name, count) in counters {
                 call.arg(name).number(count);
             }
         }
         match values::number("record", &self.work.call("record", &call).await?)? {
-            1 => Ok(()),
+            1 => {
+                self.add_metrics(&samples).await;
+                Ok(())
+            }
             _ => Err(fenced("record", member)),
         }
     }
@@ -124,7 +127,8 @@ fn meter_of(kind: &str, queue: &str) -> String {
 /// The counters of a measure that are not zero, by name.
 fn counters_of(measure: &Measure) -> Vec<(String, u64)> {
     let buckets = |letter: char, histogram: &Histogram| {
-        let named = histogram.counts().iter().enumerate().map(move |(bucket, count)| (format!("{letter}{bucket}"), *count));
+        let named =
+            histogram.counts().iter().enumerate().map(move |(bucket, count)| (format!("{letter}{bucket}"), *count));
         named.collect::<Vec<_>>()
     };
     let sums = [("p", measure.processed), ("f", measure.failed), ("ms", measure.run_ms)];

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use redis::{cmd, pipe};
 
-use crate::clock::Timestamp;
+use crate::clock::{Stopwatch, Timestamp};
 use crate::error::StoreError;
 use crate::failpoint;
 use crate::job::LeaseToken;
@@ -58,6 +58,7 @@ impl Engine {
         call.key(self.keys.members()).key(self.keys.member(name)).key(self.keys.lost());
         call.number(self.time.told()).arg(name).number(lease.as_millis() as u64).arg(said);
         if values::number("join", &self.beats.call("join", &call).await?)? == 1 {
+            self.show_first(info).await;
             return Ok(());
         }
         let detail = format!("member {} is there already: each start needs a new identity", info.id);
@@ -72,18 +73,22 @@ impl Engine {
         call.key(keys.members()).key(keys.member(name)).key(keys.ledger(name)).key(keys.asked(name));
         call.key(keys.orders(name));
         call.number(self.time.told()).arg(name).arg(said);
+        let sent = Stopwatch::start();
         let mut answer = match self.beats.call("beat", &call).await? {
             redis::Value::Int(_) => {
                 self.forget_unheard(member);
+                self.cards.forget(member);
                 return Err(fenced("beat", member));
             }
             answer => values::list("beat", answer)?.into_iter(),
         };
+        let round_trip = sent.elapsed();
         self.time.note(values::number("beat", &answer.next().unwrap_or_default())?);
         let asked = values::all_bytes("beat", answer.next().unwrap_or_default())?;
         let words = values::texts("beat", answer.next().unwrap_or_default())?;
         self.reconcile(member).await?;
-        let told: BTreeSet<ProcessOrder> = words.iter().filter_map(|word| order_of(word)).collect();
+        let mut told: BTreeSet<ProcessOrder> = words.iter().filter_map(|word| order_of(word)).collect();
+        told.extend(self.show(member, &vitals, round_trip).await);
         Ok(Orders { cancel: asked.chunks_exact(2).filter_map(token_of).collect(), process: told.into_iter().collect() })
     }
 
@@ -99,7 +104,8 @@ impl Engine {
         let mut moves = Vec::new();
         for (row, element) in self.elements_of("beat", &ledger, &rows).await? {
             let source = Source::Field(ledger.clone(), row.field().into_bytes());
-            let handed_back = Envelope::open(&element).map(|envelope| (envelope.id, envelope.queue(), envelope.own.recoveries));
+            let handed_back =
+                Envelope::open(&element).map(|envelope| (envelope.id, envelope.queue(), envelope.own.recoveries));
             moves.push(match handed_back {
                 // The run never began: nothing of it is counted.
                 Some((id, queue, recoveries)) => {
@@ -154,6 +160,7 @@ impl Engine {
             let fates = self.hand_on("leave", member.as_str(), crate::store::VERB_LEN_MAX, Cause::Left).await?;
             left += fates.len();
             if self.close_ledger("leave", member.as_str()).await? {
+                self.hide(std::slice::from_ref(member)).await;
                 return Ok(left);
             }
         }
@@ -166,6 +173,7 @@ impl Engine {
         for names in late.chunks(FENCED_LEN_MAX) {
             reaped.members.extend(self.fence("reap", names, Cause::Lost).await?.into_iter().map(MemberId::from));
         }
+        self.hide(&reaped.members).await;
         let mut lost = self.up_to_now(self.keys.lost()).await?;
         lost.sort();
         for member in lost {
@@ -210,7 +218,13 @@ impl Engine {
     }
 
     /// Hands on up to `max` jobs of a member without rights, and answers what became of each.
-    async fn hand_on(&self, tried: &'static str, member: &str, max: usize, cause: Cause) -> Result<Vec<Fate>, StoreError> {
+    async fn hand_on(
+        &self,
+        tried: &'static str,
+        member: &str,
+        max: usize,
+        cause: Cause,
+    ) -> Result<Vec<Fate>, StoreError> {
         let (ledger, now) = (self.keys.lost_ledger(member), self.now());
         let mut rows = self.rows_of(tried, &ledger).await?;
         rows.truncate(max);

@@ -43,6 +43,7 @@ mod address;
 mod admin;
 mod bell;
 mod check;
+mod edges;
 mod engine;
 mod envelope;
 mod figures;

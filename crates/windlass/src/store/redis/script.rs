@@ -39,6 +39,9 @@ script!(JOIN, "join", true);
 script!(BEAT, "beat", true);
 script!(FENCE, "fence", true);
 script!(ASK, "ask", true);
+script!(SHOW, "show", true);
+script!(HIDE, "hide", true);
+script!(MEASURE, "measure", true);
 script!(RECORD, "record", false);
 
 impl Script {

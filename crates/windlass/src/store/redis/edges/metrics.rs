@@ -66,7 +66,8 @@ impl Form {
     fn of(dialect: Dialect, now: Timestamp) -> Option<Form> {
         let text = now.to_string();
         // As in 2026-11-21T09:05: an instant beyond what four digits of a year can say has no metrics.
-        let part = |range: std::ops::Range<usize>| text.get(range).filter(|part| part.bytes().all(|b| b.is_ascii_digit()));
+        let part =
+            |range: std::ops::Range<usize>| text.get(range).filter(|part| part.bytes().all(|b| b.is_ascii_digit()));
         let (year, month, day) = (part(0..4)?, part(5..7)?, part(8..10)?);
         let (hour, minute) = (part(11..13)?, part(14..16)?);
         let plain = |digits: &str| digits.strip_prefix('0').unwrap_or(digits).to_owned();

@@ -26,6 +26,7 @@ impl Work {
     /// The entry: the job is a text inside it, and the time is in whole seconds.
     pub(crate) fn to_json(&self) -> String {
         let payload = String::from_utf8_lossy(&self.element);
-        json!({ "queue": self.queue, "payload": payload, "run_at": self.since.as_millis().div_euclid(1_000) }).to_string()
+        json!({ "queue": self.queue, "payload": payload, "run_at": self.since.as_millis().div_euclid(1_000) })
+            .to_string()
     }
 }
