@@ -53,6 +53,27 @@ async fn jobs_are_retried_killed_and_deleted_by_ruby() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_ruby_puts_off_is_there_once() {
+    let Some(scene) = Scene::set_up() else { return };
+    let later = scene.store.now() + std::time::Duration::from_secs(600);
+    let args = r#"["ž \" / \\ \n",{"a":[1,2.5,null,true]},-7]"#;
+    let once = JobOptions::new().queue("slow").timeout(std::time::Duration::from_secs(3));
+    let id = scene.client.with(once).raw_at(later, "A", args).await.unwrap();
+
+    // Ruby finds the member by writing the job's JSON anew: a byte of difference, and there would be two.
+    let at = scene.ask(&format!(
+        r#"at = Time.now.to_i + 5000
+           Sidekiq::ScheduledSet.new.find_job("{id}").reschedule(at)
+           at"#
+    ));
+
+    assert_eq!(scene.cli(&["ZCARD", "schedule"]).integer(), Some(1));
+    let job = scene.store.get(id).await.unwrap().unwrap();
+    assert_eq!((job.state, job.run_at.as_millis() / 1_000), (JobState::Scheduled, at.as_i64().unwrap()));
+    assert_eq!(job.payload.to_text(), args);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_pause_is_seen_there_and_a_cleared_queue_is_empty_here() {
     let Some(scene) = Scene::set_up() else { return };
     scene.client.raw("A", "[1]").await.unwrap();

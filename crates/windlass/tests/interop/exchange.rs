@@ -5,8 +5,9 @@ use serde_json::json;
 use tokio::sync::mpsc;
 use windlass::{Context, HandlerError, Handlers, Job, State};
 use windlass_testbed::ruby::WorkOptions;
+use windlass_testbed::wait;
 
-use crate::{Scene, heard};
+use crate::{PATIENCE, Scene, heard};
 
 /// What a Ruby class with `def perform(text, number)` takes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Job)]
@@ -134,9 +135,57 @@ async fn a_job_that_fails_there_is_the_second_attempt_here() {
         async {}
     };
     let server = scene.start(Handlers::new().raw("Fail", handler)).await;
-    scene.ask("Sidekiq::RetrySet.new.retry_all; nil");
+    let member = scene.cli(&["ZRANGE", "retry", "0", "0"]).texts().remove(0);
+    scene.cli(&["ZADD", "retry", "1", &member]);
 
     assert_eq!(heard(&mut told).await, (r#"["a",1]"#.to_owned(), 2));
     assert!(server.stop().await.is_clean);
     assert_eq!(scene.ask("[Sidekiq::RetrySet.new.size, Sidekiq::Queue.new.size]"), json!([0, 0]));
+}
+
+/// Ruby that promotes at once and goes on doing so.
+const EAGER: &str = r##"
+Sidekiq.configure_server do |config|
+  config.options[:poll_interval_average] = 0.05
+  config.options[:scheduled_poll_interval] = 0.05
+end
+class Count
+  include Sidekiq::Worker
+  def perform(number) = Sidekiq.redis { |redis| redis.rpush("counted", number) }
+end
+"##;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_that_both_promote_and_both_work_run_once_each() {
+    const COUNT: i64 = 400;
+    let Some(scene) = Scene::set_up() else { return };
+    let mut worker = scene.ruby.work(EAGER, &WorkOptions::default()).unwrap();
+    let (tell, mut told) = mpsc::unbounded_channel();
+    let handler = move |args: windlass::job::Payload, _: Context| {
+        let _ = tell.send(args.to_text());
+        async {}
+    };
+    let server = scene.start(Handlers::new().raw("Count", handler)).await;
+    // Ruby begins to promote within five seconds: the jobs fall due until well after that.
+    let now = scene.store.now();
+    for number in 0..COUNT {
+        let at = now + std::time::Duration::from_millis(20 * number as u64);
+        scene.client.with(windlass::JobOptions::new()).raw_at(at, "Count", &format!("[{number}]")).await.unwrap();
+    }
+
+    let mut here = Vec::new();
+    let all_have_run = wait::until_true("all jobs have run", PATIENCE, || {
+        here.extend(std::iter::from_fn(|| told.try_recv().ok()));
+        scene.cli(&["LLEN", "counted"]).integer().unwrap() + here.len() as i64 >= COUNT
+    });
+    all_have_run.unwrap();
+    worker.terminate().unwrap();
+    assert!(server.stop().await.is_clean);
+    here.extend(std::iter::from_fn(|| told.try_recv().ok()));
+    let there = scene.cli(&["LRANGE", "counted", "0", "-1"]).texts();
+    let mut numbers: Vec<i64> = here.iter().map(|args| args.trim_matches(['[', ']']).parse().unwrap()).collect();
+    numbers.extend(there.iter().map(|number| number.parse::<i64>().unwrap()));
+    numbers.sort_unstable();
+    assert_eq!(numbers, (0..COUNT).collect::<Vec<_>>());
+    assert!(!here.is_empty() && !there.is_empty(), "{} here, {} there", here.len(), there.len());
 }

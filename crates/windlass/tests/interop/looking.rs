@@ -3,9 +3,10 @@
 use serde_json::json;
 use tokio::sync::mpsc;
 use windlass::job::Payload;
+use windlass::store::{LEASE_MIN, MemberId, MemberInfo};
 use windlass::{Context, HandlerError, Handlers};
 
-use crate::{Scene, heard};
+use crate::{PATIENCE, Scene, heard};
 
 const PROCESS: &str = r#"
 process = Sidekiq::ProcessSet.new.first
@@ -51,6 +52,34 @@ async fn a_process_and_its_work_are_shown_until_it_stops() {
     assert!(server.stop().await.is_clean);
     assert_eq!(scene.ask(PROCESS), json!(null));
     assert_eq!(scene.cli(&["KEYS", &format!("{member}*")]).texts(), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lost_process_is_shown_until_somebody_reaps_it() {
+    let Some(scene) = Scene::set_up() else { return };
+    let member = MemberId::new("elsewhere", 1, 1);
+    let info = MemberInfo {
+        id: member.clone(),
+        host: "elsewhere".to_owned(),
+        pid: 1,
+        queues: vec!["a".to_owned(), "b".to_owned()],
+        weights: vec![2, 1],
+        concurrency: 3,
+        version: "0".to_owned(),
+    };
+    scene.store.join(info, LEASE_MIN).await.unwrap();
+    let shown = "Sidekiq::ProcessSet.new(false).map { |process| [process.identity, process.queues] }";
+    assert_eq!(scene.ask(shown), json!([[member.as_str(), ["a", "b"]]]));
+
+    let reaping = async {
+        while scene.store.reap(100).await.unwrap().members.is_empty() {
+            tokio::time::sleep(LEASE_MIN / 20).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, reaping).await.expect("its lease runs out");
+
+    assert_eq!(scene.ask(shown), json!([]));
+    assert_eq!(scene.cli(&["EXISTS", member.as_str()]).integer(), Some(0));
 }
 
 #[tokio::test(flavor = "multi_thread")]

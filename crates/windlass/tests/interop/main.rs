@@ -14,6 +14,7 @@ use windlass_testbed::wait;
 use windlass_testbed::{RedisServer, redis};
 
 mod acting;
+mod dialects;
 mod exchange;
 mod looking;
 mod options;
@@ -45,13 +46,7 @@ impl Scene {
 
     /// A server of ours that beats often.
     async fn start(&self, handlers: Handlers) -> RunningServer {
-        let config = ServerConfig {
-            concurrency: 7,
-            lease: Duration::from_secs(6),
-            poll_interval: Duration::from_millis(50),
-            ..ServerConfig::default()
-        };
-        Server::new(Arc::clone(&self.store), handlers, config).unwrap().start().await.unwrap()
+        start_on(&self.store, handlers).await
     }
 
     fn ask(&self, snippet: &str) -> Value {
@@ -77,6 +72,17 @@ impl Scene {
         let reached = wait::until_true("the number", PATIENCE, || self.cli(words).integer() == Some(number));
         assert!(reached.is_ok(), "{words:?}: never {number}, but {:?}", self.cli(words));
     }
+}
+
+/// A server on a store that beats often.
+async fn start_on(store: &Arc<dyn Store>, handlers: Handlers) -> RunningServer {
+    let config = ServerConfig {
+        concurrency: 7,
+        lease: Duration::from_secs(6),
+        poll_interval: Duration::from_millis(50),
+        ..ServerConfig::default()
+    };
+    Server::new(Arc::clone(store), handlers, config).unwrap().start().await.unwrap()
 }
 
 /// What handlers have to say to their test.
