@@ -43,13 +43,13 @@ impl Dialect {
         }
     }
 
-    /// An instant as a JSON number.
+    /// An instant as a JSON number, spelled as Ruby spells it: Ruby finds a waiting job again by writing its JSON anew.
     pub(super) fn write(self, at: Timestamp) -> String {
+        let (seconds, ms) = (at.as_millis().div_euclid(1_000), at.as_millis().rem_euclid(1_000));
         match self {
             Dialect::Eight => at.as_millis().to_string(),
-            Dialect::Six | Dialect::Seven => {
-                format!("{}.{:03}", at.as_millis().div_euclid(1_000), at.as_millis().rem_euclid(1_000))
-            }
+            Dialect::Six | Dialect::Seven if ms == 0 => format!("{seconds}.0"),
+            Dialect::Six | Dialect::Seven => format!("{seconds}.{ms:03}").trim_end_matches('0').to_owned(),
         }
     }
 }
@@ -540,5 +540,26 @@ pub(super) fn unreadable(text: &[u8], state: State, queue: &str, at: Option<Time
         error: None,
         result: None,
         settings: Settings::default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seconds_are_spelled_as_ruby_spells_them_and_read_back() {
+        for (ms, text) in [
+            (1_700_000_000_000, "1700000000.0"),
+            (1_700_000_000_120, "1700000000.12"),
+            (1_700_000_000_100, "1700000000.1"),
+            (1_700_000_000_001, "1700000000.001"),
+            (1_700_000_010_020, "1700000010.02"),
+        ] {
+            let at = Timestamp::from_millis(ms);
+            assert_eq!(Dialect::Seven.write(at), text);
+            assert_eq!(instant(text), Some(at));
+            assert_eq!(Dialect::Eight.write(at), ms.to_string());
+        }
     }
 }
