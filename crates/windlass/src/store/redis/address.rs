@@ -133,7 +133,9 @@ impl Address {
 
     /// Whether all keys share a slot, so that a cluster can hold them.
     pub(super) fn has_one_slot(&self) -> bool {
-        let tag = |name: &String| name.split_once('{').and_then(|(_, rest)| rest.split_once('}')).map(|(tag, _)| !tag.is_empty());
+        let tag = |name: &String| {
+            name.split_once('{').and_then(|(_, rest)| rest.split_once('}')).map(|(tag, _)| !tag.is_empty())
+        };
         self.namespace.as_ref().and_then(tag).unwrap_or(false)
     }
 

@@ -12,7 +12,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Client, ConnectionAddr, IntoConnectionInfo, ProtocolVersion, PushInfo, PushKind, cmd};
+use redis::{
+    AsyncConnectionConfig, Client, ConnectionAddr, IntoConnectionInfo, ProtocolVersion, PushInfo, PushKind, cmd,
+};
 use tokio::sync::{Mutex, mpsc, watch};
 
 use crate::store::redis::address::Address;
@@ -45,7 +47,7 @@ enum Ear {
     #[default]
     Shut,
     /// It listens: dropping the connection ends that.
-    Open(MultiplexedConnection),
+    Open(#[expect(dead_code, reason = "held so that it stays open")] MultiplexedConnection),
     /// It could not be opened a moment ago.
     Failed(crate::clock::Stopwatch),
 }

@@ -71,7 +71,8 @@ fn eviction(policy: &str, max_bytes: &str) -> Finding {
     }
     // Without a limit nothing is evicted now, but the first limit that somebody sets would.
     let severity = if max_bytes == "0" { Severity::Warning } else { Severity::Problem };
-    let detail = format!("the server throws jobs away when its memory is full ({policy}): set maxmemory-policy noeviction");
+    let detail =
+        format!("the server throws jobs away when its memory is full ({policy}): set maxmemory-policy noeviction");
     Finding { severity, subject: "memory", detail }
 }
 

@@ -23,7 +23,7 @@ use crate::store::redis::object::{Object, quoted, unquoted};
 
 /// How instants are written, by Sidekiq's version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Dialect {
+pub(super) enum Dialect {
     /// Sidekiq 6 and 7: seconds with a fraction.
     Seconds,
     /// Sidekiq 8: whole milliseconds.
@@ -483,9 +483,8 @@ pub(super) fn id_of(jid: &str) -> JobId {
 
 /// An id that follows from bytes: FNV-1a over 88 bits, behind a first byte that no id made by a clock has.
 pub(super) fn derived_id(bytes: &[u8]) -> JobId {
-    let hash = |seed: u64| {
-        bytes.iter().fold(seed, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3))
-    };
+    let hash =
+        |seed: u64| bytes.iter().fold(seed, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3));
     let (first, second) = (hash(0xcbf2_9ce4_8422_2325), hash(0x8422_2325_cbf2_9ce4));
     let mut id = [0xff; 12];
     id[1..9].copy_from_slice(&first.to_be_bytes());

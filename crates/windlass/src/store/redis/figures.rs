@@ -195,7 +195,8 @@ impl Engine {
     pub(super) async fn history(&self, days: u32) -> Result<Vec<DayTotals>, StoreError> {
         const DAY_MS: i64 = 24 * 60 * 60 * 1_000;
         let today = self.now().as_millis().div_euclid(DAY_MS) * DAY_MS;
-        let days: Vec<Timestamp> = (0..i64::from(days)).map(|ago| Timestamp::from_millis(today - ago * DAY_MS)).collect();
+        let days: Vec<Timestamp> =
+            (0..i64::from(days)).map(|ago| Timestamp::from_millis(today - ago * DAY_MS)).collect();
         let mut questions = pipe();
         for day in days.iter().map(|day| day_of(*day)) {
             let keys = &self.keys;

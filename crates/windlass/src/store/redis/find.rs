@@ -176,7 +176,12 @@ impl Engine {
         Ok(())
     }
 
-    async fn find_at_places(&self, tried: &'static str, places: &[String], search: &mut Search) -> Result<(), StoreError> {
+    async fn find_at_places(
+        &self,
+        tried: &'static str,
+        places: &[String],
+        search: &mut Search,
+    ) -> Result<(), StoreError> {
         let places: Vec<(Set, &str)> = places.iter().filter_map(|place| Set::of_place(place)).collect();
         for slice in places.chunks(SCAN_STEP) {
             let mut questions = pipe();
@@ -288,7 +293,8 @@ impl Engine {
     async fn find_in_set(&self, tried: &'static str, set: Set, search: &mut Search) -> Result<(), StoreError> {
         let mut seen = 0;
         while !search.is_over() && seen < SCAN_LEN_MAX {
-            let range = cmd("ZRANGE").arg(set.key(&self.keys)).arg(seen).arg(seen + SCAN_STEP - 1).arg("WITHSCORES").clone();
+            let range =
+                cmd("ZRANGE").arg(set.key(&self.keys)).arg(seen).arg(seen + SCAN_STEP - 1).arg("WITHSCORES").clone();
             let members = values::scored(tried, self.work.query(tried, &range).await?)?;
             seen += SCAN_STEP;
             let is_end = members.len() < SCAN_STEP;

@@ -93,7 +93,8 @@ impl Engine {
             match Envelope::open(&element) {
                 None => refused.push(self.to_the_dead_unchanged(source, element, now)),
                 Some(envelope) if envelope.paid_feature().is_some() => {
-                    let reason = format!("needs a paid edition of Sidekiq: {:?}", envelope.paid_feature().unwrap_or(""));
+                    let reason =
+                        format!("needs a paid edition of Sidekiq: {:?}", envelope.paid_feature().unwrap_or(""));
                     refused.push(self.to_the_dead(source, envelope, &reason, "d", now));
                 }
                 Some(envelope) if envelope.is_expired(now) => {
@@ -218,7 +219,14 @@ impl Engine {
     }
 
     /// What becomes of a job whose run has ended.
-    fn end_of_run(&self, source: Source, mut envelope: Envelope<'_>, row: Row, verdict: Verdict, now: Timestamp) -> Move {
+    fn end_of_run(
+        &self,
+        source: Source,
+        mut envelope: Envelope<'_>,
+        row: Row,
+        verdict: Verdict,
+        now: Timestamp,
+    ) -> Move {
         let (id, dialect) = (envelope.id, self.dialect);
         envelope.begin_run(row.is_at_most_once());
         let into = |set, at| Target::Set { set, score: self.score(at) };

@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
 use redis::{
-    AsyncConnectionConfig, Client, Cmd, ConnectionAddr, IntoConnectionInfo, Pipeline, ProtocolVersion, RedisConnectionInfo,
-    RedisError, Value, cmd, pipe,
+    AsyncConnectionConfig, Client, Cmd, ConnectionAddr, IntoConnectionInfo, Pipeline, ProtocolVersion,
+    RedisConnectionInfo, RedisError, Value, cmd, pipe,
 };
 use tokio::sync::Mutex;
 
@@ -99,8 +99,8 @@ impl Link {
 
     async fn call_on(&self, tried: &'static str, up: &Up, call: &Call) -> Result<Value, StoreError> {
         let command = call.command(up.server.has_script_flags());
-        match up.connection.clone().send_packed_command(&command).await {
-            Ok(value) => self.sound(tried, up, value).await,
+        match send(up, &command).await {
+            Ok(value) => Ok(value),
             Err(error) if error.code() == Some("NOSCRIPT") => {
                 let mut load = cmd("SCRIPT");
                 load.arg("LOAD").arg(call.script.text(up.server.has_script_flags()));
@@ -118,8 +118,8 @@ impl Link {
     }
 
     async fn query_on(&self, tried: &'static str, up: &Up, command: &Cmd) -> Result<Value, StoreError> {
-        match up.connection.clone().send_packed_command(command).await {
-            Ok(value) => self.sound(tried, up, value).await,
+        match send(up, command).await {
+            Ok(value) => Ok(value),
             Err(error) => Err(self.failed(tried, up, &error).await),
         }
     }
@@ -134,7 +134,12 @@ impl Link {
     }
 
     /// Runs a script and then waits for what a second command says, both on the same connection.
-    pub(super) async fn call_then(&self, tried: &'static str, call: &Call, then: &Cmd) -> Result<(Value, Value), StoreError> {
+    pub(super) async fn call_then(
+        &self,
+        tried: &'static str,
+        call: &Call,
+        then: &Cmd,
+    ) -> Result<(Value, Value), StoreError> {
         let up = self.up(tried).await?;
         let value = self.call_on(tried, &up, call).await?;
         Ok((value, self.query_on(tried, &up, then).await?))
@@ -148,14 +153,6 @@ impl Link {
     /// Where the server is that is spoken to now.
     pub(super) async fn place(&self) -> Option<ConnectionAddr> {
         self.up("wait").await.ok().map(|up| up.place)
-    }
-
-    /// An answer may be an error that the driver hands on as a value.
-    async fn sound(&self, tried: &'static str, up: &Up, value: Value) -> Result<Value, StoreError> {
-        match value.extract_error() {
-            Ok(value) => Ok(value),
-            Err(error) => Err(self.failed(tried, up, &error).await),
-        }
     }
 
     /// The connection, made now if there is none.
@@ -222,7 +219,9 @@ impl Link {
         match &self.address.place {
             Place::Socket(path) => Ok(vec![ConnectionAddr::Unix(path.clone())]),
             Place::Hosts(hosts) => Ok(moved_to.iter().chain(hosts).map(|host| self.host(host)).collect()),
-            Place::Sentinels(sentinels, master) => self.ask_sentinels(tried, sentinels, master).await.map(|at| vec![at]),
+            Place::Sentinels(sentinels, master) => {
+                self.ask_sentinels(tried, sentinels, master).await.map(|at| vec![at])
+            }
         }
     }
 
@@ -297,6 +296,11 @@ impl Link {
     }
 }
 
+/// Sends a command. The driver hands on an error of the server as an answer: it is made an error here.
+async fn send(up: &Up, command: &Cmd) -> Result<Value, RedisError> {
+    up.connection.clone().send_packed_command(command).await.and_then(Value::extract_error)
+}
+
 /// Who we are to a server.
 pub(super) fn login(address: &Address) -> RedisConnectionInfo {
     let mut login = RedisConnectionInfo::default().set_db(address.db).set_skip_set_lib_name();
@@ -344,7 +348,12 @@ fn retold(tried: &'static str, error: &StoreError) -> StoreError {
 fn meaning(tried: &'static str, address: &Address, error: &RedisError) -> StoreError {
     let store = address.to_url();
     let found = error.to_string();
-    let refused = |hint: &str| StoreError::Refused { tried: "use", store: store.clone(), found: found.clone(), hint: hint.to_owned() };
+    let refused = |hint: &str| StoreError::Refused {
+        tried: "use",
+        store: store.clone(),
+        found: found.clone(),
+        hint: hint.to_owned(),
+    };
     match error.code() {
         Some("OOM" | "MISCONF") => StoreError::Full { tried, store, detail: found },
         Some("NOAUTH" | "WRONGPASS") => refused("give user and password in the URL: redis://user:password@host"),

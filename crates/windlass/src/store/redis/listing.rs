@@ -128,7 +128,9 @@ impl Engine {
         for (number, section) in sections(query.state).into_iter().enumerate().skip(first) {
             let after = query.after.filter(|_| number == first);
             match section {
-                Section::Set(set, direction) => self.walk_set(tried, number, set, direction, after, &mut picker).await?,
+                Section::Set(set, direction) => {
+                    self.walk_set(tried, number, set, direction, after, &mut picker).await?
+                }
                 Section::Running => self.walk_running(tried, number, after, &mut picker).await?,
                 Section::Queues(direction) => self.walk_queues(tried, number, direction, after, &mut picker).await?,
             }
@@ -280,7 +282,12 @@ impl Engine {
         Ok(())
     }
 
-    async fn walk_list(&self, walk: ListWalk, after: Option<Cursor>, picker: &mut Picker<'_>) -> Result<(), StoreError> {
+    async fn walk_list(
+        &self,
+        walk: ListWalk,
+        after: Option<Cursor>,
+        picker: &mut Picker<'_>,
+    ) -> Result<(), StoreError> {
         let len = self.work.query(walk.tried, cmd("LLEN").arg(&walk.key)).await?;
         let len = values::number(walk.tried, &len)?;
         let head = short_hash(&self.elements(&walk, 0, 0).await?.pop().unwrap_or_default()) & HEAD_MASK;
@@ -330,7 +337,8 @@ impl Engine {
         let since = Timestamp::from_millis(after.arrival >> HEAD_BITS);
         loop {
             let older = self.elements(walk, left, left + SCAN_STEP as i64 - 1).await?;
-            let is_not_older = |element: &&Vec<u8>| Envelope::open(element).is_none_or(|job| job.ready_since() >= since);
+            let is_not_older =
+                |element: &&Vec<u8>| Envelope::open(element).is_none_or(|job| job.ready_since() >= since);
             let passed = older.iter().take_while(is_not_older).count();
             left += passed as i64;
             if passed < SCAN_STEP {

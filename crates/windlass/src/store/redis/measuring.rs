@@ -124,7 +124,8 @@ fn meter_of(kind: &str, queue: &str) -> String {
 /// The counters of a measure that are not zero, by name.
 fn counters_of(measure: &Measure) -> Vec<(String, u64)> {
     let buckets = |letter: char, histogram: &Histogram| {
-        let named = histogram.counts().iter().enumerate().map(move |(bucket, count)| (format!("{letter}{bucket}"), *count));
+        let named =
+            histogram.counts().iter().enumerate().map(move |(bucket, count)| (format!("{letter}{bucket}"), *count));
         named.collect::<Vec<_>>()
     };
     let sums = [("p", measure.processed), ("f", measure.failed), ("ms", measure.run_ms)];

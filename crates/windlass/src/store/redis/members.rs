@@ -99,7 +99,8 @@ impl Engine {
         let mut moves = Vec::new();
         for (row, element) in self.elements_of("beat", &ledger, &rows).await? {
             let source = Source::Field(ledger.clone(), row.field().into_bytes());
-            let handed_back = Envelope::open(&element).map(|envelope| (envelope.id, envelope.queue(), envelope.own.recoveries));
+            let handed_back =
+                Envelope::open(&element).map(|envelope| (envelope.id, envelope.queue(), envelope.own.recoveries));
             moves.push(match handed_back {
                 // The run never began: nothing of it is counted.
                 Some((id, queue, recoveries)) => {
@@ -210,7 +211,13 @@ impl Engine {
     }
 
     /// Hands on up to `max` jobs of a member without rights, and answers what became of each.
-    async fn hand_on(&self, tried: &'static str, member: &str, max: usize, cause: Cause) -> Result<Vec<Fate>, StoreError> {
+    async fn hand_on(
+        &self,
+        tried: &'static str,
+        member: &str,
+        max: usize,
+        cause: Cause,
+    ) -> Result<Vec<Fate>, StoreError> {
         let (ledger, now) = (self.keys.lost_ledger(member), self.now());
         let mut rows = self.rows_of(tried, &ledger).await?;
         rows.truncate(max);

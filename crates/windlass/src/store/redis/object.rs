@@ -177,7 +177,10 @@ mod tests {
         object.remove("e");
         object.set("new", quoted("ž\n"));
 
-        let changed = text.replace("123456789012345678901", "1").replace(r#""e":{},"#, "").replace("true}", r#"true,"new":"ž\n"}"#);
+        let changed = text
+            .replace("123456789012345678901", "1")
+            .replace(r#""e":{},"#, "")
+            .replace("true}", r#"true,"new":"ž\n"}"#);
         assert_eq!(String::from_utf8(object.to_json()).unwrap(), changed);
     }
 
