@@ -47,7 +47,7 @@ enum Ear {
     #[default]
     Shut,
     /// It listens: dropping the connection ends that.
-    Open(MultiplexedConnection),
+    Open(#[expect(dead_code, reason = "held so that it stays open")] MultiplexedConnection),
     /// It could not be opened a moment ago.
     Failed(crate::clock::Stopwatch),
 }

@@ -93,11 +93,6 @@ impl Time {
         // ORDER: Relaxed; as above.
         self.offset_ms.store(offset_ms, Ordering::Relaxed);
     }
-
-    pub(super) fn offset_ms(&self) -> i64 {
-        // ORDER: Relaxed; as above.
-        self.offset_ms.load(Ordering::Relaxed)
-    }
 }
 
 /// The field of a ledger, packed into a token's `row`: the block of its lease, its number there, and whether the job

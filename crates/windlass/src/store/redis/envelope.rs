@@ -23,7 +23,7 @@ use crate::store::redis::object::{Object, quoted, unquoted};
 
 /// How instants are written, by Sidekiq's version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Dialect {
+pub(super) enum Dialect {
     /// Sidekiq 6: seconds with a fraction.
     Six,
     /// Sidekiq 7: the same, and metrics.

@@ -99,8 +99,7 @@ impl Link {
 
     async fn call_on(&self, tried: &'static str, up: &Up, call: &Call) -> Result<Value, StoreError> {
         let command = call.command(up.server.has_script_flags());
-        let answer = up.connection.clone().send_packed_command(&command).await;
-        match answer.and_then(Value::extract_error) {
+        match send(up, &command).await {
             Ok(value) => Ok(value),
             Err(error) if error.code() == Some("NOSCRIPT") => {
                 let mut load = cmd("SCRIPT");
@@ -119,8 +118,8 @@ impl Link {
     }
 
     async fn query_on(&self, tried: &'static str, up: &Up, command: &Cmd) -> Result<Value, StoreError> {
-        match up.connection.clone().send_packed_command(command).await {
-            Ok(value) => self.sound(tried, up, value).await,
+        match send(up, command).await {
+            Ok(value) => Ok(value),
             Err(error) => Err(self.failed(tried, up, &error).await),
         }
     }
@@ -154,14 +153,6 @@ impl Link {
     /// Where the server is that is spoken to now.
     pub(super) async fn place(&self) -> Option<ConnectionAddr> {
         self.up("wait").await.ok().map(|up| up.place)
-    }
-
-    /// An answer may be an error that the driver hands on as a value.
-    async fn sound(&self, tried: &'static str, up: &Up, value: Value) -> Result<Value, StoreError> {
-        match value.extract_error() {
-            Ok(value) => Ok(value),
-            Err(error) => Err(self.failed(tried, up, &error).await),
-        }
     }
 
     /// The connection, made now if there is none.
@@ -303,6 +294,11 @@ impl Link {
         let clock_offset_ms = time.0 * 1_000 + time.1 / 1_000 - half_way;
         Ok(Server { version: version_of(&info), clock_offset_ms })
     }
+}
+
+/// Sends a command. The driver hands on an error of the server as an answer: it is made an error here.
+async fn send(up: &Up, command: &Cmd) -> Result<Value, RedisError> {
+    up.connection.clone().send_packed_command(command).await.and_then(Value::extract_error)
 }
 
 /// Who we are to a server.
