@@ -40,6 +40,7 @@ fn worlds() -> [World; 2] {
             host: "m".to_owned(),
             pid: 1,
             queues: Vec::new(),
+            weights: Vec::new(),
             concurrency: 1,
             version: "0".to_owned(),
         };
