@@ -13,13 +13,6 @@ const RUBY: &str = r#"{"retry":5,"queue":"default","args":[1.50,{"to":"ž","big"
 
 const JID: &str = "b4a577edbccf1d805744efa9";
 
-fn text(reply: Reply) -> String {
-    match reply {
-        Reply::Bulk(bytes) => String::from_utf8(bytes).unwrap(),
-        other => panic!("no text: {other:?}"),
-    }
-}
-
 #[test]
 fn a_job_that_ruby_pushed_keeps_every_field_through_a_failure() {
     let server = RedisServer::start().unwrap();
@@ -37,8 +30,7 @@ fn a_job_that_ruby_pushed_keeps_every_field_through_a_failure() {
     let verdict = Verdict::Retry { at: now, error };
     assert_eq!(block_on(store.finish(&member, vec![(job.token, verdict)])).unwrap(), [Finished::Landed]);
 
-    let Reply::Array(members) = server.cli(&["ZRANGE", "retry", "0", "-1"]).unwrap() else { panic!("no list") };
-    let member = text(members.into_iter().next().unwrap());
+    let member = server.cli(&["ZRANGE", "retry", "0", "-1"]).unwrap().texts().pop().unwrap();
     let head = RUBY.trim_end_matches('}');
     assert!(member.starts_with(head), "{member}");
     assert!(member[head.len()..].starts_with(r#","failed_at":"#), "{member}");
@@ -60,7 +52,7 @@ fn a_jid_that_is_no_24_digits_works_and_is_kept() {
     assert_eq!(block_on(store.kill(vec![job.id])).unwrap(), [Changed::From(State::Ready)]);
     assert_eq!(block_on(store.requeue(vec![job.id])).unwrap(), [Changed::From(State::Dead)]);
 
-    let element = text(server.cli(&["LINDEX", "queue:default", "0"]).unwrap());
+    let element = server.cli(&["LINDEX", "queue:default", "0"]).unwrap().text();
     assert!(element.contains(r#""jid":"order-17/a""#), "{element}");
     let member = join(&store, "a");
     assert_eq!(lease(&store, &member, 9)[0].token.job(), job.id);
@@ -81,7 +73,7 @@ fn what_is_no_job_goes_to_the_dead_unchanged_and_keeps_nobody_from_working() {
 
     assert_eq!(leased.iter().map(|job| job.token.job()).collect::<Vec<_>>(), [id]);
     for element in rubbish {
-        assert!(matches!(server.cli(&[&b"ZSCORE"[..], b"dead", element]).unwrap(), Reply::Bulk(_)), "{element:?}");
+        assert!(matches!(server.cli(&[&b"ZSCORE"[..], b"dead", element]).unwrap(), Reply::Bytes(_)), "{element:?}");
     }
     let dead = block_on(store.list(JobQuery { state: Some(State::Dead), ..JobQuery::default() })).unwrap().jobs;
     assert_eq!(dead.iter().map(|job| job.reason.as_deref()).collect::<Vec<_>>(), [Some("undecodable"); 3]);
@@ -113,7 +105,7 @@ fn what_is_pushed_is_what_sidekiq_reads() {
         let store = open(&url);
         let id = insert(&store);
         let prefix = if instants.is_empty() { "" } else { "old:" };
-        let element = text(server.cli(&["LINDEX", &format!("{prefix}queue:default"), "0"]).unwrap());
+        let element = server.cli(&["LINDEX", &format!("{prefix}queue:default"), "0"]).unwrap().text();
         let job: serde_json::Value = serde_json::from_str(&element).unwrap();
         assert_eq!((job["class"].as_str(), job["jid"].as_str()), (Some("kind"), Some(id.to_string().as_str())));
         assert_eq!(
@@ -122,6 +114,6 @@ fn what_is_pushed_is_what_sidekiq_reads() {
         );
         assert_eq!(job["created_at"].to_string().contains('.'), !instants.is_empty(), "{element}");
         assert_eq!(job.get("wl"), None, "{element}");
-        assert_eq!(server.cli(&["SISMEMBER", &format!("{prefix}queues"), "default"]).unwrap(), Reply::Int(1));
+        assert_eq!(server.cli(&["SISMEMBER", &format!("{prefix}queues"), "default"]).unwrap(), Reply::Integer(1));
     }
 }

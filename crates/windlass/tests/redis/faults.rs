@@ -19,8 +19,9 @@ fn a_lease_whose_answer_was_lost_is_handed_back_by_the_next_beat() {
     let server = RedisServer::start().unwrap();
     let proxy = Proxy::to(server.port()).unwrap();
     let store = open(&server.url_of(proxy.port()));
-    let id = insert(&store);
     let member = join(&store, "a");
+    assert_eq!(lease(&store, &member, 5), [], "the script is loaded now");
+    let id = insert(&store);
 
     proxy.set(Fault::Cut { direction: Direction::Replies, after_bytes: 10 }).unwrap();
     assert!(block_on(store.lease(&member, plan(5))).unwrap_err().is_transient());

@@ -45,7 +45,7 @@ async fn two_servers_share_the_work_and_each_job_is_done_once() {
     let soon = JobOptions::new().retry(RetryPolicy::Fixed { delay_ms: 10 });
 
     let jobs: Vec<Count> = (0..JOBS).map(|number| Count { number }).collect();
-    client.with(soon).enqueue_many(&jobs).await.unwrap();
+    client.with(soon).enqueue_many(jobs).await.unwrap();
     let all_done = async {
         while counts.lock().unwrap().len() < JOBS as usize {
             tokio::time::sleep(Duration::from_millis(10)).await;
@@ -93,7 +93,8 @@ async fn a_process_without_work_asks_the_server_next_to_nothing() {
     tokio::time::sleep(Duration::from_secs(5)).await;
     let per_second = (commands() - before) / 5.0;
 
-    assert!(per_second < 12.0, "{per_second} commands a second");
+    // Half of it are the commands within the scripts of beats and measurements.
+    assert!(per_second < 8.0, "{per_second} commands a second");
     running.stop().await;
 }
 
@@ -105,10 +106,12 @@ fn the_store_may_be_used_from_threads_that_have_no_runtime() {
     let threads: Vec<_> = (0..8)
         .map(|_| {
             let store = Arc::clone(&store);
-            std::thread::spawn(move || (0..50).for_each(|_| drop(insert(&*store))))
+            std::thread::spawn(move || (0..50).map(|_| insert(&*store)).count())
         })
         .collect();
-    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    for thread in threads {
+        assert_eq!(thread.join().unwrap(), 50);
+    }
 
     assert_eq!(windlass::blocking::block_on(store.counts()).unwrap().ready, 400);
 }

@@ -16,14 +16,14 @@ use crate::failpoint;
 use crate::job::{JobId, JobRecord, NewJob};
 use crate::state::State;
 use crate::store::redis::address::{Address, Durability};
-use crate::store::redis::bell::Bell;
+use crate::store::redis::bell::{Bell, Heard};
 use crate::store::redis::envelope::{self, Dialect};
 use crate::store::redis::keys::{Keys, day_of};
 use crate::store::redis::link::{Link, server_time};
 use crate::store::redis::moves::{IDS_KEPT_S, PLACES_KEPT_S, Score, Set, keep_member, place};
 use crate::store::redis::script::{Call, INSERT};
 use crate::store::redis::values;
-use crate::store::{Inserted, MemberId, RECOVERIES_SUSPECT};
+use crate::store::{Inserted, LeasePlan, MemberId, RECOVERIES_SUSPECT};
 
 /// Jobs in one group of an insert: their ids and places must fit into one call of `unpack`.
 const GROUP_LEN_MAX: usize = 250;
@@ -51,6 +51,9 @@ pub(super) struct Engine {
     pub(super) bell: Arc<Bell>,
     arrivals: AtomicU64,
     blocks: AtomicI64,
+    /// The last look for ready jobs that found none, and the last one for due jobs.
+    pub(super) found_none: Mutex<Option<(LeasePlan, Heard)>>,
+    pub(super) found_due: Mutex<Option<(Option<Timestamp>, Heard)>>,
     /// The blocks of leases whose answers never came, by member.
     pub(super) unheard: Mutex<HashMap<String, HashSet<i64>>>,
 }
@@ -151,6 +154,8 @@ impl Engine {
             bell: Arc::new(Bell::new(Arc::clone(&address), &keys, ring)),
             arrivals: AtomicU64::new(0),
             blocks: AtomicI64::new(0),
+            found_none: Mutex::default(),
+            found_due: Mutex::default(),
             unheard: Mutex::default(),
             keys,
             address,

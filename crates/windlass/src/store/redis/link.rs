@@ -291,10 +291,10 @@ impl Link {
 
     /// Asks a server for its version and the time, that it is no replica, and that it has our slot of a cluster.
     async fn examine(&self, connection: &mut MultiplexedConnection) -> Result<Server, RedisError> {
+        cmd("EXISTS").arg(format!("{}queues", self.address.prefix())).query_async::<()>(connection).await?;
         let began = self.clock.now();
         let mut questions = pipe();
         questions.cmd("INFO").arg("server").cmd("TIME").cmd("ROLE");
-        questions.cmd("EXISTS").arg(format!("{}queues", self.address.prefix())).ignore();
         let (info, time, role): (String, (i64, i64), Vec<Value>) = questions.query_async(connection).await?;
         let ended = self.clock.now();
         if let Some(Value::BulkString(role)) = role.first()
