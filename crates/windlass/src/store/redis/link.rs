@@ -386,12 +386,13 @@ fn meaning(tried: &'static str, address: &Address, error: &RedisError) -> StoreE
 
 /// The node of a cluster that has our slot, if the error says so. A node may leave out a host that is its own.
 fn moved_to_of(error: &RedisError, asked: &ConnectionAddr) -> Option<(String, u16)> {
-    let (host, port) = error.redirect_node().filter(|_| error.code() == Some("MOVED"))?;
+    let (node, _slot) = error.redirect_node().filter(|_| error.code() == Some("MOVED"))?;
+    let (host, port) = node.rsplit_once(':')?;
     let host = match asked {
         ConnectionAddr::Tcp(own, _) | ConnectionAddr::TcpTls { host: own, .. } if host.is_empty() => own,
         _ => host,
     };
-    Some((host.to_owned(), port))
+    Some((host.to_owned(), port.parse().ok()?))
 }
 
 /// The time by our clock and the server's offset.
