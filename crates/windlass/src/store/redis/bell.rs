@@ -5,18 +5,22 @@
 //! that a busy process is not told of every change of every queue. A job that came in between the last look and the switching on is
 //! not missed: the first to wait is woken as soon as the ear is open, and looks again.
 //!
+//! Silence is news too: while the ear is open and hears nothing, a look that found nothing need not be repeated
+//! ([`Bell::is_quiet`]), so an idle process asks the server next to nothing.
+//!
 //! A server or a proxy without tracking costs only time: then a wait ends when its time is over.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
 use redis::{
-    AsyncConnectionConfig, Client, ConnectionAddr, IntoConnectionInfo, ProtocolVersion, PushInfo, PushKind, cmd,
+    AsyncConnectionConfig, Client, ConnectionAddr, IntoConnectionInfo, ProtocolVersion, PushInfo, PushKind, Value, cmd,
 };
 use tokio::sync::{Mutex, mpsc, watch};
 
+use crate::clock::Stopwatch;
 use crate::store::redis::address::Address;
 use crate::store::redis::keys::Keys;
 use crate::store::redis::link::{Link, login};
@@ -27,6 +31,9 @@ const ANSWER_TIME_MAX: Duration = Duration::from_secs(2);
 /// News in a row that nobody waited for, after which the ear is shut.
 const UNWANTED_MAX: u32 = 256;
 
+/// How long silence is taken for an answer.
+const QUIET_TIME_MAX: Duration = Duration::from_secs(10);
+
 /// How soon it is tried again to open the ear.
 const PAUSE: Duration = Duration::from_secs(1);
 
@@ -34,10 +41,23 @@ const PAUSE: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(super) struct Bell {
     address: Arc<Address>,
+    /// What jobs become ready in.
     prefixes: Vec<String>,
+    /// What jobs wait for their time in.
+    waiting_rooms: Vec<String>,
     rings: watch::Sender<u64>,
     waiting: AtomicUsize,
+    is_open: AtomicBool,
+    /// Counts what was heard, and what was done here.
+    news: AtomicU64,
     ear: Mutex<Ear>,
+}
+
+/// What had been heard at some moment, by an ear that was open.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Heard {
+    news: u64,
+    since: Stopwatch,
 }
 
 /// The connection that listens.
@@ -49,17 +69,41 @@ enum Ear {
     /// It listens: dropping the connection ends that.
     Open(#[expect(dead_code, reason = "held so that it stays open")] MultiplexedConnection),
     /// It could not be opened a moment ago.
-    Failed(crate::clock::Stopwatch),
+    Failed(Stopwatch),
 }
 
 impl Bell {
     pub(super) fn new(address: Arc<Address>, keys: &Keys, rings: watch::Sender<u64>) -> Bell {
         let prefixes = ["queue:", "wl:suspects:", "paused"].map(|name| keys.key(name)).to_vec();
-        Bell { address, prefixes, rings, waiting: AtomicUsize::new(0), ear: Mutex::default() }
+        let waiting_rooms = vec![keys.schedule(), keys.retry()];
+        let (waiting, is_open, news) = (AtomicUsize::new(0), AtomicBool::new(false), AtomicU64::new(0));
+        Bell { address, prefixes, waiting_rooms, rings, waiting, is_open, news, ear: Mutex::default() }
     }
 
     pub(super) fn ring(&self) {
+        self.note();
         self.rings.send_modify(|rings| *rings += 1);
+    }
+
+    /// Notes that something has changed, without waking anybody.
+    pub(super) fn note(&self) {
+        // ORDER: SeqCst, with the load in `heard` and in `is_quiet`: what was looked at before is not taken for new.
+        self.news.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// What has been heard so far. `None` while nobody listens. To be asked before one looks.
+    pub(super) fn heard(&self) -> Option<Heard> {
+        // ORDER: SeqCst, as in `note`.
+        let is_open = self.is_open.load(Ordering::SeqCst);
+        is_open.then(|| Heard { news: self.news.load(Ordering::SeqCst), since: Stopwatch::start() })
+    }
+
+    /// Whether nothing has changed since, as far as an open ear can tell: then another look would find the same. Never
+    /// for longer than [`QUIET_TIME_MAX`], for an ear may have gone deaf.
+    pub(super) fn is_quiet(&self, heard: &Heard) -> bool {
+        // ORDER: SeqCst, as in `note`.
+        let is_open = self.is_open.load(Ordering::SeqCst);
+        is_open && self.news.load(Ordering::SeqCst) == heard.news && heard.since.elapsed() < QUIET_TIME_MAX
     }
 
     /// Makes sure that somebody listens while the caller waits.
@@ -77,10 +121,11 @@ impl Bell {
             *ear = match self.open(link).await {
                 Some(connection) => {
                     // What came in before we listened was not heard.
+                    self.is_open.store(true, Ordering::SeqCst);
                     self.ring();
                     Ear::Open(connection)
                 }
-                None => Ear::Failed(crate::clock::Stopwatch::start()),
+                None => Ear::Failed(Stopwatch::start()),
             };
         }
         waiting
@@ -100,12 +145,21 @@ impl Bell {
         let mut connection = client.get_multiplexed_async_connection_with_config(&config).await.ok()?;
         let mut track = cmd("CLIENT");
         track.arg("TRACKING").arg("ON").arg("BCAST");
-        for prefix in &self.prefixes {
+        for prefix in self.prefixes.iter().chain(&self.waiting_rooms) {
             track.arg("PREFIX").arg(prefix);
         }
         track.exec_async(&mut connection).await.ok()?;
         tokio::spawn(Arc::clone(self).hear(heard));
         Some(connection)
+    }
+
+    /// Whether the news is of anything but jobs that wait for their time.
+    fn is_about_ready_jobs(&self, news: &PushInfo) -> bool {
+        let is_waiting_room = |key: &Value| match key {
+            Value::BulkString(key) => self.waiting_rooms.iter().any(|room| room.as_bytes() == key),
+            _ => false,
+        };
+        !matches!(&news.data[..], [Value::Array(keys)] if keys.iter().all(is_waiting_room))
     }
 
     /// Rings for every change, until nobody waits for it or the connection ends.
@@ -115,13 +169,15 @@ impl Bell {
             && let Some(news) = heard.recv().await
         {
             match news.kind {
-                PushKind::Invalidate => self.ring(),
+                PushKind::Invalidate if self.is_about_ready_jobs(&news) => self.ring(),
+                PushKind::Invalidate => self.note(),
                 PushKind::Disconnection => break,
                 _ => continue,
             }
             // ORDER: SeqCst, with the addition in `listen`.
             unwanted = if self.waiting.load(Ordering::SeqCst) == 0 { unwanted + 1 } else { 0 };
         }
+        self.is_open.store(false, Ordering::SeqCst);
         *self.ear.lock().await = Ear::Shut;
         // Who began to wait in this very moment must not wait for an ear that is shut.
         self.ring();

@@ -16,7 +16,7 @@ use crate::failpoint;
 use crate::job::{JobId, JobRecord, NewJob};
 use crate::state::State;
 use crate::store::redis::address::{Address, Durability};
-use crate::store::redis::bell::Bell;
+use crate::store::redis::bell::{Bell, Heard};
 use crate::store::redis::edges::Cards;
 use crate::store::redis::envelope::{self, Dialect};
 use crate::store::redis::keys::{Keys, day_of};
@@ -24,7 +24,7 @@ use crate::store::redis::link::{Link, server_time};
 use crate::store::redis::moves::{IDS_KEPT_S, PLACES_KEPT_S, Score, Set, keep_member, place};
 use crate::store::redis::script::{Call, INSERT};
 use crate::store::redis::values;
-use crate::store::{Inserted, MemberId, RECOVERIES_SUSPECT};
+use crate::store::{Inserted, LeasePlan, MemberId, RECOVERIES_SUSPECT};
 
 /// Jobs in one group of an insert: their ids and places must fit into one call of `unpack`.
 const GROUP_LEN_MAX: usize = 250;
@@ -54,6 +54,9 @@ pub(super) struct Engine {
     pub(super) cards: Cards,
     arrivals: AtomicU64,
     blocks: AtomicI64,
+    /// The last look for ready jobs that found none, and the last one for due jobs.
+    pub(super) found_none: Mutex<Option<(LeasePlan, Heard)>>,
+    pub(super) found_due: Mutex<Option<(Option<Timestamp>, Heard)>>,
     /// The blocks of leases whose answers never came, by member.
     pub(super) unheard: Mutex<HashMap<String, HashSet<i64>>>,
 }
@@ -155,6 +158,8 @@ impl Engine {
             cards: Cards::default(),
             arrivals: AtomicU64::new(0),
             blocks: AtomicI64::new(0),
+            found_none: Mutex::default(),
+            found_due: Mutex::default(),
             unheard: Mutex::default(),
             keys,
             address,

@@ -11,6 +11,7 @@
 //! Arguments that are no JSON, which no other program could have written, are kept in `wl` as hexadecimal digits.
 
 use std::borrow::Cow;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -20,6 +21,9 @@ use crate::job::{ErrorInfo, JobId, JobRecord, NewJob, Payload, QUEUE_DEFAULT, Se
 use crate::retry::ATTEMPTS_MAX;
 use crate::state::State;
 use crate::store::redis::object::{Object, quoted, unquoted};
+
+/// How late a job may come in and still count as ready since its own time.
+pub(super) const SAME_MOMENT: Duration = Duration::from_secs(1);
 
 /// How instants are written, by Sidekiq's version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -373,10 +377,12 @@ impl<'a> Envelope<'a> {
 
 /// The text of a job that a client hands in.
 pub(super) fn new_job(job: &NewJob, is_ready: bool, now: Timestamp, dialect: Dialect) -> Vec<u8> {
+    // A client that knows the time a little differently need not be told apart: its word for "now" is ours.
+    let ready_since = if job.run_at <= now && now.since(job.run_at) < SAME_MOMENT { job.run_at } else { now };
     let mut own = Own {
         at_most_once: job.at_most_once,
         expires_at: job.expires_at,
-        run_at: (is_ready && job.run_at != now).then_some(job.run_at),
+        run_at: (is_ready && job.run_at != ready_since).then_some(job.run_at),
         ..Own::default()
     };
     let is_plain = !job.at_most_once && own.run_at.is_none() && own.expires_at.is_none();
@@ -386,7 +392,7 @@ pub(super) fn new_job(job: &NewJob, is_ready: bool, now: Timestamp, dialect: Dia
     own.settings = Settings { attempts_max: None, ..job.settings.clone() };
     write_instant(&mut json, "created_at", now, dialect);
     if is_ready {
-        write_instant(&mut json, "enqueued_at", now, dialect);
+        write_instant(&mut json, "enqueued_at", ready_since, dialect);
     }
     if !is_plain || own.raw_args.is_some() || own.settings != Settings::default() {
         json.extend_from_slice(b",\"wl\":");

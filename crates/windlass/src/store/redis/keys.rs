@@ -54,6 +54,10 @@ impl Keys {
         totals = "wl:st",
         /// Pairs of kind and queue that are measured, by when they were last seen.
         meters = "wl:meters",
+        /// The same, by when they were first seen.
+        meters_order = "wl:meters:order",
+        /// What each of them has come to in all.
+        meters_sum = "wl:meters:sum",
     }
 
     named! {

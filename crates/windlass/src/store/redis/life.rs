@@ -4,6 +4,8 @@
 //! So a process that dies has counted nothing, and its jobs go back as they were. A run that succeeds and leaves
 //! nothing behind is one field less in the ledger; every other end is a move ([`crate::store::redis::moves`]).
 
+use std::sync::{Mutex, MutexGuard};
+
 use redis::{cmd, pipe};
 
 use crate::clock::Timestamp;
@@ -33,6 +35,10 @@ struct Taken {
 impl Engine {
     pub(super) async fn lease(&self, member: &MemberId, plan: LeasePlan) -> Result<Vec<LeasedJob>, StoreError> {
         failpoint::hit("redis.lease")?;
+        if self.is_known_to_be_empty(&plan) {
+            return Ok(Vec::new());
+        }
+        let (heard, asked) = (self.bell.heard(), plan.clone());
         let (mut plan, mut leased) = (plan, Vec::new());
         // Jobs that are too late or cannot be read do not count: what they leave is filled up.
         loop {
@@ -48,8 +54,18 @@ impl Engine {
                 break;
             }
         }
+        // Who leases changes what others wait for, and what this process holds.
+        if !leased.is_empty() {
+            self.bell.note();
+        }
+        *lock(&self.found_none) = heard.filter(|_| leased.is_empty()).map(|heard| (asked, heard));
         leased.sort_by_key(|(take, _)| *take);
         Ok(leased.into_iter().map(|(_, job)| job).collect())
+    }
+
+    /// Whether the same look found nothing a moment ago, and nothing has been heard since.
+    fn is_known_to_be_empty(&self, plan: &LeasePlan) -> bool {
+        lock(&self.found_none).as_ref().is_some_and(|(asked, heard)| asked == plan && self.bell.is_quiet(heard))
     }
 
     /// Takes elements into the ledger.
@@ -148,6 +164,8 @@ impl Engine {
         verdicts: Vec<(LeaseToken, Verdict)>,
     ) -> Result<Vec<Finished>, StoreError> {
         failpoint::hit("redis.finish")?;
+        // A suspect that ends makes room for the next one.
+        self.bell.note();
         let mut answers = vec![Finished::Fenced; verdicts.len()];
         let is_plain = |verdict: &Verdict| match verdict {
             Verdict::Done { keep, .. } => keep.is_zero(),
@@ -285,6 +303,10 @@ impl Engine {
     pub(super) async fn promote(&self, max: usize) -> Result<Promoted, StoreError> {
         failpoint::hit("redis.promote")?;
         let now = self.now();
+        if let Some(next_due) = self.known_next_due(now) {
+            return Ok(Promoted { next_due, ..Promoted::default() });
+        }
+        let heard = self.bell.heard();
         let mut promoted = Promoted::default();
         let due = self.due(now, max).await?;
         let (mut moves, mut is_expired) = (Vec::with_capacity(due.len()), Vec::with_capacity(due.len()));
@@ -298,7 +320,15 @@ impl Engine {
             if expired { promoted.expired += 1 } else { promoted.ready += 1 }
         }
         promoted.next_due = self.next_due().await?;
+        *lock(&self.found_due) = heard.filter(|_| moves.is_empty()).map(|heard| (promoted.next_due, heard));
         Ok(promoted)
+    }
+
+    /// When the next job is due, if that was looked up a moment ago, nothing has been heard since, and it is not yet.
+    fn known_next_due(&self, now: Timestamp) -> Option<Option<Timestamp>> {
+        let known = lock(&self.found_due);
+        let (next, _) = known.as_ref().filter(|(_, heard)| self.bell.is_quiet(heard))?;
+        next.is_none_or(|next| next > now).then_some(*next)
     }
 
     /// Due members of both sets, the earliest first.
@@ -349,6 +379,11 @@ impl Engine {
         }
         Ok(next)
     }
+}
+
+fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    // No code that can panic runs under the lock.
+    of.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
 fn leased_job(envelope: &Envelope<'_>, row: Row, queue: &str) -> LeasedJob {

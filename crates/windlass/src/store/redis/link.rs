@@ -8,6 +8,7 @@
 //! Where the master is, is asked anew for every connection: of the sentinels, or, in a cluster, of the node that says
 //! that our slot has moved.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,6 +30,8 @@ const CONNECT_TIME_MAX: Duration = Duration::from_secs(2);
 /// How long calls fail at once after a connection could not be made: doubled each time, and spread.
 const PAUSE_MIN: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
+/// Nodes of a cluster that send us on, one after the other.
+const HOPS_MAX: u32 = 5;
 /// The oldest server that has every command used here.
 const VERSION_MIN: (u32, u32) = (6, 2);
 /// The first server whose scripts may say that they can run without free memory.
@@ -183,13 +186,13 @@ impl Link {
 
     /// Says what an error means, and drops the connection if it is to blame.
     async fn failed(&self, tried: &'static str, up: &Up, error: &RedisError) -> StoreError {
-        let moved = error.redirect_node().filter(|_| error.code() == Some("MOVED"));
+        let moved = moved_to_of(error, &up.place);
         let is_elsewhere = matches!(error.code(), Some("READONLY" | "MASTERDOWN" | "CLUSTERDOWN" | "MOVED"));
         if error.is_io_error() || error.is_unrecoverable_error() || is_elsewhere {
             let mut slot = self.slot.lock().await;
             if slot.generation == up.generation {
                 slot.up = None;
-                slot.moved_to = moved.map(|(host, port)| (host.to_owned(), port));
+                slot.moved_to = moved;
             }
         }
         meaning(tried, &self.address, error)
@@ -201,11 +204,21 @@ impl Link {
         tried: &'static str,
         moved_to: Option<(String, u16)>,
     ) -> Result<(MultiplexedConnection, ConnectionAddr, Server), StoreError> {
-        let mut error = None;
-        for place in self.candidates(tried, moved_to).await? {
-            match self.connect_to(tried, place.clone()).await {
-                Ok((connection, server)) => return Ok((connection, place, server)),
-                Err(next) => error = error.or(Some(next)),
+        let mut places: VecDeque<ConnectionAddr> = self.candidates(tried, moved_to).await?.into();
+        let (mut error, mut hops) = (None, 0);
+        while let Some(place) = places.pop_front() {
+            match self.connect_to(&place).await {
+                Ok((connection, server)) => {
+                    self.refuse_old(server)?;
+                    return Ok((connection, place, server));
+                }
+                Err(next) => {
+                    if let Some(node) = moved_to_of(&next, &place).filter(|_| hops < HOPS_MAX) {
+                        hops += 1;
+                        places.push_front(self.host(&node));
+                    }
+                    error = error.or(Some(meaning(tried, &self.address, &next)));
+                }
             }
         }
         Err(error.unwrap_or_else(|| unavailable(tried, &self.address, "no host to connect to".to_owned())))
@@ -257,28 +270,28 @@ impl Link {
         Err(unavailable(tried, &self.address, found))
     }
 
-    async fn connect_to(
-        &self,
-        tried: &'static str,
-        place: ConnectionAddr,
-    ) -> Result<(MultiplexedConnection, Server), StoreError> {
-        let connection = open(place, login(&self.address), self.answer_time_max).await;
-        let mut connection = connection.map_err(|error| meaning(tried, &self.address, &error))?;
-        let server = self.examine(&mut connection).await.map_err(|error| meaning(tried, &self.address, &error))?;
-        if server.version < VERSION_MIN {
-            let (major, minor) = server.version;
-            return Err(StoreError::Refused {
-                tried: "use",
-                store: self.address.to_url(),
-                found: format!("the server is of version {major}.{minor}"),
-                hint: "Redis 6.2, Valkey 7.2 or newer is needed".to_owned(),
-            });
-        }
+    async fn connect_to(&self, place: &ConnectionAddr) -> Result<(MultiplexedConnection, Server), RedisError> {
+        let mut connection = open(place.clone(), login(&self.address), self.answer_time_max).await?;
+        let server = self.examine(&mut connection).await?;
         Ok((connection, server))
     }
 
-    /// Asks a server for its version and the time, and that it is no replica.
+    fn refuse_old(&self, server: Server) -> Result<(), StoreError> {
+        if server.version >= VERSION_MIN {
+            return Ok(());
+        }
+        let (major, minor) = server.version;
+        Err(StoreError::Refused {
+            tried: "use",
+            store: self.address.to_url(),
+            found: format!("the server is of version {major}.{minor}"),
+            hint: "Redis 6.2, Valkey 7.2 or newer is needed".to_owned(),
+        })
+    }
+
+    /// Asks a server for its version and the time, that it is no replica, and that it has our slot of a cluster.
     async fn examine(&self, connection: &mut MultiplexedConnection) -> Result<Server, RedisError> {
+        cmd("EXISTS").arg(format!("{}queues", self.address.prefix())).query_async::<()>(connection).await?;
         let began = self.clock.now();
         let mut questions = pipe();
         questions.cmd("INFO").arg("server").cmd("TIME").cmd("ROLE");
@@ -363,9 +376,23 @@ fn meaning(tried: &'static str, address: &Address, error: &RedisError) -> StoreE
         _ if error.kind() == redis::ErrorKind::AuthenticationFailed => {
             refused("give user and password in the URL: redis://user:password@host")
         }
+        // Servers before 7.0 tell what stopped a script within a longer text.
+        Some("ERR") if found.contains("OOM command not allowed") => StoreError::Full { tried, store, detail: found },
+        Some("ERR") if found.contains("WAITAOF") => refused("durability=logged needs Redis or Valkey of 7.2 or newer"),
         Some("ERR") => refused("look into the server's log; is it a Redis or Valkey of 6.2 or newer?"),
         _ => StoreError::Unavailable { tried, store, detail: found },
     }
+}
+
+/// The node of a cluster that has our slot, if the error says so. A node may leave out a host that is its own.
+fn moved_to_of(error: &RedisError, asked: &ConnectionAddr) -> Option<(String, u16)> {
+    let (node, _slot) = error.redirect_node().filter(|_| error.code() == Some("MOVED"))?;
+    let (host, port) = node.rsplit_once(':')?;
+    let host = match asked {
+        ConnectionAddr::Tcp(own, _) | ConnectionAddr::TcpTls { host: own, .. } if host.is_empty() => own,
+        _ => host,
+    };
+    Some((host.to_owned(), port.parse().ok()?))
 }
 
 /// The time by our clock and the server's offset.

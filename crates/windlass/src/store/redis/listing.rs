@@ -15,7 +15,7 @@ use crate::error::StoreError;
 use crate::job::JobRecord;
 use crate::state::State;
 use crate::store::redis::engine::{Engine, Row};
-use crate::store::redis::envelope::Envelope;
+use crate::store::redis::envelope::{Envelope, SAME_MOMENT};
 use crate::store::redis::find::{Found, Lair, SCAN_STEP};
 use crate::store::redis::moves::{Set, instant_of};
 use crate::store::redis::values;
@@ -334,7 +334,7 @@ impl Engine {
             return Ok(left);
         }
         // The list has grown at the head: go back over everything that is not older than the last job shown.
-        let since = Timestamp::from_millis(after.arrival >> HEAD_BITS);
+        let since = Timestamp::from_millis(after.arrival >> HEAD_BITS) - SAME_MOMENT;
         loop {
             let older = self.elements(walk, left, left + SCAN_STEP as i64 - 1).await?;
             let is_not_older =

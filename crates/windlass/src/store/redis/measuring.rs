@@ -27,6 +27,7 @@ impl Engine {
         let depths = self.depths_to_tell(now).await?;
         let mut call = Call::new(&RECORD);
         call.key(self.keys.members()).key(self.keys.meters());
+        call.key(self.keys.meters_order()).key(self.keys.meters_sum());
         for span in Span::ALL {
             let step = step_name(span, span.step_of(now));
             call.key(self.keys.measures_of(&step)).key(self.keys.depths_of(&step));
@@ -81,6 +82,23 @@ impl Engine {
         Ok(depths)
     }
 
+    pub(super) async fn meters(&self) -> Result<Vec<Sample>, StoreError> {
+        let mut questions = pipe();
+        questions.atomic().cmd("ZRANGE").arg(self.keys.meters_order()).arg(0).arg(-1);
+        questions.cmd("HGETALL").arg(self.keys.meters_sum());
+        let mut answers = self.work.pipe("meters", &questions).await?.into_iter();
+        let order = values::texts("meters", answers.next().unwrap_or_default())?;
+        let fields = values::texts("meters", answers.next().unwrap_or_default())?;
+        let mut sums = measures_of(&SeriesQuery::default(), fields);
+        let sample = |meter: String| {
+            let (kind, queue) = meter.split_once('\0')?;
+            let (kind, queue) = (kind.to_owned(), queue.to_owned());
+            let measure = sums.remove(&(kind.clone(), queue.clone())).unwrap_or_default();
+            Some(Sample { kind, queue, measure })
+        };
+        Ok(order.into_iter().filter_map(sample).collect())
+    }
+
     pub(super) async fn series(&self, query: &SeriesQuery) -> Result<Series, StoreError> {
         let (now, span) = (self.now(), query.span);
         let mut series = SeriesBuilder::new(span, now);
@@ -131,7 +149,7 @@ fn counters_of(measure: &Measure) -> Vec<(String, u64)> {
             histogram.counts().iter().enumerate().map(move |(bucket, count)| (format!("{letter}{bucket}"), *count));
         named.collect::<Vec<_>>()
     };
-    let sums = [("p", measure.processed), ("f", measure.failed), ("ms", measure.run_ms)];
+    let sums = [("p", measure.processed), ("f", measure.failed), ("ms", measure.run_ms), ("sm", measure.start_ms)];
     let mut counters: Vec<(String, u64)> = sums.into_iter().map(|(name, count)| (name.to_owned(), count)).collect();
     counters.extend(buckets('r', &measure.run));
     counters.extend(buckets('s', &measure.start));
@@ -160,8 +178,8 @@ fn measure_of(counters: &[(&str, u64)]) -> Measure {
     let histogram = |letter: char| {
         Histogram::from_counts(std::array::from_fn::<u64, BUCKETS, _>(|bucket| of(&format!("{letter}{bucket}"))))
     };
-    let (processed, failed, run_ms) = (of("p"), of("f"), of("ms"));
-    Measure { processed, failed, run_ms, run: histogram('r'), start: histogram('s') }
+    let (processed, failed, run_ms, start_ms) = (of("p"), of("f"), of("ms"), of("sm"));
+    Measure { processed, failed, run_ms, start_ms, run: histogram('r'), start: histogram('s') }
 }
 
 /// A queue that is not named in a step that somebody looked at was empty.

@@ -430,6 +430,10 @@ impl Store for RedisStore {
         self.call("series", async move |engine| engine.series(&query).await)
     }
 
+    fn meters(&self) -> Reply<'_, Vec<Sample>> {
+        self.call("meters", async move |engine| engine.meters().await)
+    }
+
     fn check(&self) -> Reply<'_, Vec<Finding>> {
         self.call("check", async move |engine| engine.check().await)
     }
