@@ -29,6 +29,7 @@ mod signals;
 mod stats;
 mod store;
 mod time;
+mod top;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -85,6 +86,8 @@ enum Command {
     Stats(stats::Arguments),
     /// List the processes that work the queues, and what they run
     Processes,
+    /// Show the store on this terminal, live, with keys to act on it
+    Top(top::Arguments),
     /// Have processes lease no more jobs, and go on with what they run
     Quiet(order::Arguments),
     /// Have processes stop gracefully
@@ -116,7 +119,10 @@ fn main() -> ExitCode {
         return ended.map_or_else(|error| exit::report(&error), |()| ExitCode::SUCCESS);
     }
     let Arguments { common, command } = Arguments::parse();
-    output::start_logging(common.verbose, common.log_format);
+    // A line of the log in the middle of a drawn screen would be read by nobody.
+    if !matches!(&command, Command::Top(arguments) if arguments.draws()) {
+        output::start_logging(common.verbose, common.log_format);
+    }
     #[cfg(feature = "failpoints")]
     if let Err(error) = windlass::config::load::failpoints_from_environment() {
         return exit::report(&exit::Usage(error).into());
@@ -136,6 +142,7 @@ fn run(common: &Common, command: Command) -> anyhow::Result<()> {
         Command::Jobs(arguments) => jobs::run(common, &arguments),
         Command::Stats(arguments) => stats::run(common, &arguments),
         Command::Processes => processes::run(common),
+        Command::Top(arguments) => top::run(common, &arguments),
         Command::Quiet(arguments) => order::run(common, &arguments, ProcessOrder::Quiet),
         Command::Stop(arguments) => order::run(common, &arguments, ProcessOrder::Stop),
         Command::Pause(arguments) => pause::pause(common, &arguments),

@@ -3,7 +3,7 @@
 //! Job data is untrusted text. Whatever of it reaches a terminal goes through [`printable`], so that an escape
 //! sequence in an argument is shown and not obeyed.
 
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
 
@@ -34,10 +34,10 @@ pub(crate) fn start_logging(verbose: u8, format: LogFormat) {
         _ => "debug",
     };
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(default));
-    let is_terminal = std::io::stderr().is_terminal();
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     match format {
-        LogFormat::Text => log.with_ansi(is_terminal).init(),
+        // Without colours: the library would need another feature for them, and complains on terminals.
+        LogFormat::Text => log.with_ansi(false).init(),
         LogFormat::Json => {
             LOGS_JSON.store(true, Ordering::Relaxed);
             log.json().flatten_event(true).with_current_span(true).with_span_list(false).init();
@@ -87,10 +87,10 @@ pub(crate) fn table(header: &[&str], rows: Vec<Vec<String>>, nothing: &str) -> a
     line(&table.trim_fmt())
 }
 
-/// The text with every control character, and every character that changes the direction of writing, shown by its
-/// code.
+/// The text with every control character, and every character that cannot be seen or changes the direction of writing,
+/// shown by its code.
 pub(crate) fn printable(text: &str) -> String {
-    let is_hostile = |c: char| c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let is_hostile = |c: char| c.is_control() || is_invisible(c);
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
         if is_hostile(c) {
@@ -100,6 +100,12 @@ pub(crate) fn printable(text: &str) -> String {
         }
     }
     shown
+}
+
+/// Marks of direction, separators of lines, joiners of words, tags. The joiner of emoji is not among them.
+fn is_invisible(c: char) -> bool {
+    matches!(c, '\u{61c}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}')
+        || matches!(c, '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }
 
 /// At most `len` characters of the text, with an ellipsis for the rest.
@@ -142,7 +148,8 @@ mod tests {
     #[test]
     fn an_escape_sequence_in_job_data_is_shown_and_not_obeyed() {
         assert_eq!(printable("a\x1b[2Jb\u{202e}c\n"), "a\\u{1b}[2Jb\\u{202e}c\\n");
-        assert_eq!(printable("žluťoučký 🐎"), "žluťoučký 🐎");
+        assert_eq!(printable("\u{200b}\u{2028}\u{feff}\u{e0041}"), "\\u{200b}\\u{2028}\\u{feff}\\u{e0041}");
+        assert_eq!(printable("žluťoučký 🐎 👩‍🚀"), "žluťoučký 🐎 👩‍🚀");
     }
 
     #[test]
