@@ -1,5 +1,5 @@
 //! `cargo xtask bench [NAME…]`: what the embedded store and the server on top of it do, on this machine, in one run.
-//! `cargo xtask bench pool|graph|burst [--quick] [WORKLOAD…]` are suites of their own, about the pool of tasks;
+//! `cargo xtask bench pool|graph|burst|cpp [--quick] [WORKLOAD…]` are suites of their own, about the pool of tasks;
 //! `cargo xtask bench jobs [--quick] [redis|sqlite]` is one about jobs, beside other job systems.
 //!
 //! Every scenario is a question. Figures are medians of [`REPEATS`] repetitions, with the least beside them; the bare
@@ -14,6 +14,7 @@ mod report;
 mod suite;
 
 mod burst;
+mod cpp;
 mod graph;
 mod pool;
 mod redis;
@@ -41,6 +42,7 @@ fn main() {
         Some(("pool", workloads)) => return pool::run(workloads),
         Some(("graph", workloads)) => return graph::run(workloads),
         Some(("burst", workloads)) => return burst::KIND.run(workloads),
+        Some(("cpp", workloads)) => return cpp::KIND.run(workloads),
         Some(("jobs", workloads)) => return redis::KIND.run(workloads),
         _ => {}
     }
@@ -53,6 +55,7 @@ fn main() {
         println!("           or some of it: {}", pool::KIND.names());
         println!("graph      graphs of tasks, in the same way: {}", graph::KIND.names());
         println!("burst      bursts to threads that sleep: {}", burst::KIND.names());
+        println!("cpp        the pool from C and C++, beside oneTBB: {}", cpp::KIND.names());
         println!("jobs       jobs through a store, beside other job systems: {}", redis::KIND.names());
         return;
     }

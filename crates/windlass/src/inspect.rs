@@ -2,9 +2,13 @@
 
 use std::sync::Arc;
 
+use crate::clock::Timestamp;
 use crate::error::Error;
 use crate::job::{JobId, JobRecord};
-use crate::store::{Counts, DayTotals, Finding, JobPage, JobQuery, ProcessInfo, QueueInfo, Store, StoreInfo};
+use crate::store::{
+    Counts, DayTotals, Finding, JobPage, JobQuery, ProcessInfo, QueueInfo, Sample, Series, SeriesQuery, Store,
+    StoreInfo,
+};
 
 /// Looks, and changes nothing. Cheap to clone, may be shared.
 #[derive(Debug, Clone)]
@@ -21,6 +25,11 @@ impl Inspector {
     /// What the store is, and where.
     pub fn describe(&self) -> StoreInfo {
         self.store.describe()
+    }
+
+    /// The present, by the store's clock.
+    pub fn now(&self) -> Timestamp {
+        self.store.now()
     }
 
     /// Everything known of one job.
@@ -69,6 +78,22 @@ impl Inspector {
     /// [`Error::Store`], also for days outside 1 to 90.
     pub async fn history(&self, days: u32) -> Result<Vec<DayTotals>, Error> {
         Ok(self.store.history(days).await?)
+    }
+
+    /// Measurements over time; see [`crate::store::measure`].
+    ///
+    /// # Errors
+    /// [`Error::Store`].
+    pub async fn series(&self, query: SeriesQuery) -> Result<Series, Error> {
+        Ok(self.store.series(query).await?)
+    }
+
+    /// What each pair of kind and queue came to since it was first seen, in that order.
+    ///
+    /// # Errors
+    /// [`Error::Store`].
+    pub async fn meters(&self) -> Result<Vec<Sample>, Error> {
+        Ok(self.store.meters().await?)
     }
 
     /// Examines the store.

@@ -125,7 +125,7 @@ impl TestKit {
     pub async fn run_one(&self) -> Option<Verdict> {
         let job = self.lease_one().await?;
         let ctx = runner::context_for(&self.shared, &job);
-        let verdict = runner::conclude(&self.shared, &job, &ctx).await;
+        let verdict = runner::conclude(&self.shared, &job, &ctx).await.verdict;
         let member = self.shared.membership.current();
         let answer = self.store.finish(&member, vec![(job.token, verdict.clone())]).await;
         assert_eq!(answer.expect("the kit's store is open"), [Finished::Landed], "the kit's only member was fenced");

@@ -13,7 +13,7 @@ use windlass::retry::RetryPolicy;
 use windlass::server::{RunningServer, Server};
 use windlass::state::State as JobState;
 use windlass::store::memory::MemoryStore;
-use windlass::store::{MemberId, ProcessOrder, ProcessTarget, Store};
+use windlass::store::{MemberId, ProcessOrder, ProcessTarget, SeriesQuery, Store};
 use windlass::{Client, Context, HandlerError, Handlers, Inspector, Job, JobOptions, ServerConfig, State};
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -506,4 +506,28 @@ async fn an_order_to_a_process_that_is_not_there_is_an_error() {
 
 async fn add_up(job: Add) -> Json<u32> {
     Json(job.a + job.b)
+}
+
+#[tokio::test]
+async fn what_ran_is_measured_and_told_by_the_store_when_the_server_has_stopped() {
+    async fn add(job: Add) -> Result<Json<u32>, HandlerError> {
+        tokio::time::sleep(Duration::from_millis(30)).await;
+        if job.a == 0 { Err(HandlerError::msg("nothing")) } else { Ok(Json(job.a + job.b)) }
+    }
+    let engine = Engine::start(Handlers::new().on(add), quick()).await;
+    let good = engine.client.enqueue(&Add { a: 1, b: 2 }).await.unwrap();
+    let bad = engine.client.with(JobOptions::new().attempts(1)).enqueue(&Add { a: 0, b: 2 }).await.unwrap();
+    engine.until(good, JobState::Done).await;
+    engine.until(bad, JobState::Dead).await;
+
+    assert!(engine.server.stop().await.is_clean);
+
+    let query = SeriesQuery { by_kind: true, ..SeriesQuery::default() };
+    let series = engine.inspector.series(query).await.unwrap();
+    assert_eq!(series.kinds.len(), 1);
+    let measure = series.kinds[0].measure;
+    assert_eq!((series.kinds[0].kind.as_str(), measure.processed, measure.failed), ("add", 2, 1));
+    assert_eq!((measure.run.total(), measure.start.total()), (1, 2));
+    assert!(measure.run_ms >= 29 && measure.run.counts()[0] == 0, "{measure:?}");
+    assert_eq!(series.points.iter().filter_map(|point| point.ready).max(), Some(0));
 }

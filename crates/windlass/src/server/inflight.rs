@@ -17,6 +17,7 @@ use crate::cancel::CancelCause;
 use crate::clock::Stopwatch;
 use crate::context::Context;
 use crate::job::{LeaseToken, LeasedJob};
+use crate::server::recorder::RunFacts;
 use crate::store::{MemberId, Verdict};
 
 /// A leased job that has not started.
@@ -33,6 +34,8 @@ pub(crate) struct Report {
     pub(crate) member: Arc<MemberId>,
     pub(crate) token: LeaseToken,
     pub(crate) verdict: Verdict,
+    /// What was measured, if it ran at all.
+    pub(crate) facts: Option<RunFacts>,
 }
 
 /// What is in hand. Shared by all services of one server.
@@ -176,7 +179,7 @@ impl InFlight {
             let Some(Buffered { job, member, .. }) = places.buffered.pop_front() else {
                 break;
             };
-            places.outbox.push(Report { member, token: job.token, verdict: Verdict::Release });
+            places.outbox.push(Report { member, token: job.token, verdict: Verdict::Release, facts: None });
             count += 1;
         }
         drop(places);

@@ -3,7 +3,7 @@
 //! A [`Server`] is built from a store, [`Handlers`] and a [`ServerConfig`], and started inside a tokio runtime. It
 //! is a handful of services over one shared state ([`inflight`]): the *fetcher* leases, *runners* run, the *acker*
 //! reports, the *poller* makes due jobs ready, the *reaper* takes over from lost processes, the *pruner* forgets,
-//! the *heartbeat* says that this one lives. None knows another; they meet in what is in flight.
+//! the *recorder* measures, the *heartbeat* says that this one lives. None knows another; they meet in what is in flight.
 //!
 //! # Quiet and stop
 //! *Quiet* means no new leases; what is leased and not started is handed back. *Stop* is quiet, then: wait for
@@ -15,7 +15,6 @@
 //! store ([`Client::order`]); it is the same path: a flag is raised, and the *conductor*, a task that every running
 //! server has, brings the services to their end when it sees that a stop was asked for.
 
-use std::collections::HashMap;
 use std::future::Future;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
@@ -36,16 +35,19 @@ use crate::error::{Error, StoreError};
 use crate::event::{Subscriber, Unwatched};
 use crate::handler::Handlers;
 use crate::server::acker::Acker;
+use crate::server::complaints::Complaints;
 use crate::server::fetcher::Fetcher;
 use crate::server::heartbeat::Heartbeat;
 use crate::server::inflight::InFlight;
 use crate::server::poller::Poller;
 use crate::server::pruner::Pruner;
 use crate::server::reaper::Reaper;
+use crate::server::recorder::{Meter, Recorder};
 use crate::server::service::{Service, Supervision, drive, drive_on_thread};
 use crate::store::{MemberId, MemberInfo, Store, Verdict};
 
 pub(crate) mod acker;
+pub(crate) mod complaints;
 pub(crate) mod fetcher;
 pub(crate) mod heartbeat;
 pub(crate) mod inflight;
@@ -54,15 +56,13 @@ pub(crate) mod poller;
 pub(crate) mod process;
 pub(crate) mod pruner;
 pub(crate) mod reaper;
+pub(crate) mod recorder;
 pub(crate) mod runner;
 pub(crate) mod service;
 pub(crate) mod unwind;
 
 /// How long a stopping server waits for the store to take the last verdicts, beyond its lease.
 const FLUSH_TIME: Duration = Duration::from_secs(5);
-
-/// The same complaint about the store is logged at most this often.
-const COMPLAINT_PACE: Duration = Duration::from_secs(5);
 
 /// A server that is ready to start.
 #[derive(Debug)]
@@ -114,12 +114,13 @@ impl Server {
         let shared = self.shared;
         shared.join().await?;
         let (stop, stopped) = watch::channel(false);
-        let services: [Box<dyn Service>; 5] = [
+        let services: [Box<dyn Service>; 6] = [
             Box::new(Fetcher::new(Arc::clone(&shared))),
             Box::new(Acker::new(Arc::clone(&shared))),
             Box::new(Poller::new(Arc::clone(&shared))),
             Box::new(Reaper::new(Arc::clone(&shared))),
             Box::new(Pruner::new(Arc::clone(&shared))),
+            Box::new(Recorder::new(Arc::clone(&shared))),
         ];
         let driven =
             services.map(|service| tokio::spawn(drive(service, stopped.clone(), Arc::clone(&shared.supervision))));
@@ -281,6 +282,10 @@ impl Ensemble {
         }
         let flushed = shared.in_flight.until(|load| load.is_calm() && load.unacked == 0);
         let is_flushed = tokio::time::timeout(config.lease + FLUSH_TIME, flushed).await.is_ok();
+        // A store that does not answer has kept the flush waiting already.
+        if is_flushed {
+            recorder::record(&shared).await;
+        }
         let left_behind = shared.leave().await;
         self.end().await;
         let report = StopReport { is_clean: is_flushed && left_behind == 0, left_behind, stats: shared.stats() };
@@ -369,11 +374,12 @@ pub(crate) struct Shared {
     pub(crate) in_flight: InFlight,
     pub(crate) membership: Membership,
     pub(crate) tally: Tally,
+    pub(crate) meter: Meter,
     pub(crate) supervision: Arc<Supervision>,
     pub(crate) subscriber: Arc<dyn Subscriber>,
     quiet: watch::Sender<bool>,
     stop: watch::Sender<bool>,
-    complaints: Mutex<HashMap<&'static str, Stopwatch>>,
+    pub(crate) complaints: Complaints,
 }
 
 impl Shared {
@@ -390,11 +396,12 @@ impl Shared {
             in_flight: InFlight::new(config.concurrency as usize),
             membership: Membership::new(&entropy),
             tally: Tally::default(),
+            meter: Meter::default(),
             supervision: Arc::default(),
             subscriber: Arc::new(Unwatched),
             quiet: watch::Sender::new(false),
             stop: watch::Sender::new(false),
-            complaints: Mutex::default(),
+            complaints: Complaints::default(),
             store,
             config,
             entropy,
@@ -474,11 +481,9 @@ impl Shared {
 
     /// Logs that the store could not do something, the same thing at most every few seconds.
     pub(crate) fn complain(&self, tried: &'static str, error: &StoreError) {
-        let mut complaints = self.complaints.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        let is_fresh = complaints.get(tried).is_some_and(|last| last.elapsed() < COMPLAINT_PACE);
-        if !is_fresh {
-            complaints.insert(tried, Stopwatch::start());
-            tracing::error!(tried, %error, "the store could not do what the server asked; it will be asked again");
+        if let Some(left_out) = self.complaints.admit(tried) {
+            let message = "the store could not do what the server asked; it will be asked again";
+            tracing::error!(tried, %error, left_out, "{message}");
         }
     }
 

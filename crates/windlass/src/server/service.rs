@@ -1,6 +1,6 @@
 //! What a service is, and the only loops that wait.
 //!
-//! The server is a handful of services: fetcher, acker, poller, reaper, pruner, heartbeat. Each is a value with a
+//! The server is a handful of services: fetcher, acker, poller, reaper, pruner, recorder, heartbeat. Each is a value with a
 //! [`Service::tick`] that does a bounded piece of work and says when it wants to be called again. It neither sleeps
 //! nor loops by itself, so a test can drive every service of a server in one thread, with a clock it moves by hand.
 //!

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use crate::error::StoreError;
-use crate::job::{BATCH_LEN_MAX, JobRecord, NewJob, PAYLOAD_LEN_MAX, check_name};
+use crate::job::{BATCH_LEN_MAX, JobRecord, NAME_LEN_MAX, NewJob, PAYLOAD_LEN_MAX, check_name};
 use crate::state::State;
+use crate::store::measure::{SAMPLES_MAX, Sample};
 use crate::store::{ClearFilter, JobQuery, LEASE_MAX, LEASE_MIN, PAGE_LEN_MAX, SEARCH_LEN_MAX, VERB_LEN_MAX};
 
 /// The most days of history.
@@ -68,6 +69,20 @@ pub(crate) fn check_page(query: &JobQuery) -> Result<(), StoreError> {
         return Err(invalid("list", format!("a search for {len} bytes: at most {SEARCH_LEN_MAX}")));
     }
     Ok(())
+}
+
+pub(crate) fn check_samples(samples: &[Sample]) -> Result<(), StoreError> {
+    if samples.len() > SAMPLES_MAX {
+        return Err(invalid("record", format!("{} samples in one call: at most {SAMPLES_MAX}", samples.len())));
+    }
+    let is_long = |name: &String| name.len() > NAME_LEN_MAX;
+    match samples.iter().flat_map(|sample| [&sample.kind, &sample.queue]).find(|name| is_long(name)) {
+        None => Ok(()),
+        Some(name) => {
+            let detail = format!("a name of {} bytes in a sample: at most {NAME_LEN_MAX}", name.len());
+            Err(invalid("record", detail))
+        }
+    }
 }
 
 pub(crate) fn check_days(days: u32) -> Result<(), StoreError> {

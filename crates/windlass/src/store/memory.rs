@@ -17,12 +17,13 @@ use crate::job::{JobId, JobRecord, LeaseToken, LeasedJob, NewJob};
 use crate::state::State;
 use crate::store::{
     Changed, ClearFilter, Counts, DayTotals, Finding, Finished, Inserted, JobPage, JobQuery, Keep, LeasePlan, MemberId,
-    MemberInfo, Orders, ProcessInfo, ProcessOrder, ProcessTarget, Promoted, QueueInfo, Reaped, Reply, Ring, Severity,
-    Store, StoreInfo, Verdict, Vitals, limits,
+    MemberInfo, Orders, ProcessInfo, ProcessOrder, ProcessTarget, Promoted, QueueInfo, Reaped, Reply, Ring, Sample,
+    Series, SeriesQuery, Severity, Store, StoreInfo, Verdict, Vitals, limits,
 };
 
 mod admin;
 mod ledger;
+mod measuring;
 mod reading;
 
 use ledger::Ledger;
@@ -248,6 +249,23 @@ impl Store for MemoryStore {
             limits::check_days(days)?;
             Ok(ledger.history(days, now))
         }))
+    }
+
+    fn record(&self, member: &MemberId, samples: Vec<Sample>) -> Reply<'_, ()> {
+        ready(self.step("record", |ledger, now| {
+            limits::check_samples(&samples)?;
+            ledger.member("record", member)?;
+            ledger.record(samples, now);
+            Ok(())
+        }))
+    }
+
+    fn series(&self, query: SeriesQuery) -> Reply<'_, Series> {
+        ready(self.step("series", |ledger, now| Ok(ledger.series(&query, now))))
+    }
+
+    fn meters(&self) -> Reply<'_, Vec<Sample>> {
+        ready(self.step("meters", |ledger, _| Ok(ledger.meters())))
     }
 
     fn check(&self) -> Reply<'_, Vec<Finding>> {

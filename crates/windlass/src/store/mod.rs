@@ -31,11 +31,14 @@ use crate::job::{ErrorInfo, JobId, JobRecord, LeaseToken, LeasedJob, NewJob, Pay
 use crate::state::State;
 
 pub(crate) mod limits;
+pub mod measure;
 pub mod memory;
+pub mod sharded;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 pub(crate) mod url;
 
+pub use measure::{Histogram, KindMeasure, Measure, Percentiles, Point, Sample, Series, SeriesQuery, Span};
 pub use url::open;
 
 /// The answer of a verb, when it is there.
@@ -194,6 +197,23 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
 
     /// What happened on each of the last `days` UTC days (1 to 90), newest first; days without jobs are left out.
     fn history(&self, days: u32) -> Reply<'_, Vec<DayTotals>>;
+
+    /// Adds what a member's runs came to, since it last told, to the measurements of the present minute; and counts
+    /// the ready jobs of each queue if nobody has in this minute. What is too old, or too much to be told apart, is
+    /// forgotten or summed up as [`measure`] says. At most [`measure::SAMPLES_MAX`] samples; none is allowed.
+    ///
+    /// A call whose answer was lost may have been counted: measurements are for people, and need not be exact.
+    ///
+    /// # Errors
+    /// [`StoreError::Fenced`] when `member` is not, or no longer, a member.
+    fn record(&self, member: &MemberId, samples: Vec<Sample>) -> Reply<'_, ()>;
+
+    /// Measurements over time, up to the present.
+    fn series(&self, query: SeriesQuery) -> Reply<'_, Series>;
+
+    /// What each pair of kind and queue came to since it was first seen, in that order. The sums only grow, until a
+    /// pair that has not been seen for a month makes room.
+    fn meters(&self) -> Reply<'_, Vec<Sample>>;
 
     /// Examines the store for what `doctor` reports: version, integrity, durability, room.
     fn check(&self) -> Reply<'_, Vec<Finding>>;
@@ -401,6 +421,21 @@ pub enum Verdict {
         /// Who or what asked.
         reason: String,
     },
+}
+
+impl Verdict {
+    /// The word for it, lower case: for logs.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Verdict::Done { .. } => "done",
+            Verdict::Discard => "discard",
+            Verdict::Retry { .. } => "retry",
+            Verdict::Dead { .. } => "dead",
+            Verdict::Snooze { .. } => "snooze",
+            Verdict::Release => "release",
+            Verdict::Cancelled { .. } => "cancelled",
+        }
+    }
 }
 
 /// Whether a verdict was written.

@@ -5,14 +5,20 @@ use std::sync::Arc;
 use crate::error::StoreError;
 use crate::store::Store;
 use crate::store::memory::MemoryStore;
+use crate::store::sharded::ShardedStore;
 
-/// Opens the store that `url` names: `sqlite:PATH`, `sqlite:PATH?sync=normal` for the fast mode, or `memory:`.
+/// Opens the store that `url` names: `sqlite:PATH`, `sqlite:PATH?sync=normal` for the fast mode, `memory:`, or
+/// `shards:URL|URL|…` for several of them as one ([`ShardedStore`]).
 ///
 /// # Errors
 /// [`StoreError::Refused`] for a URL of another kind, and for whatever the store itself refuses.
 pub fn open(url: &str) -> Result<Arc<dyn Store>, StoreError> {
     match url.split_once(':') {
         Some(("memory", "")) => Ok(Arc::new(MemoryStore::default())),
+        Some(("shards", urls)) => {
+            let shards = urls.split('|').map(open).collect::<Result<_, _>>()?;
+            Ok(Arc::new(ShardedStore::new(shards)?))
+        }
         #[cfg(feature = "sqlite")]
         Some(("sqlite", rest)) => open_sqlite(url, rest),
         _ => Err(refused(url, "no kind of store this build knows", known())),
@@ -63,6 +69,13 @@ mod tests {
             let error = open(url).unwrap_err().to_string();
             assert!(error.contains("memory:") || error.contains("sync=full"), "{url}: {error}");
         }
+    }
+
+    #[test]
+    fn several_stores_are_opened_as_one_and_what_is_wrong_with_one_is_said() {
+        assert_eq!(open("shards:memory:|memory:").unwrap().describe().url, "shards:memory:|memory:");
+        assert!(open("shards:memory:|nonsense").unwrap_err().to_string().contains("nonsense"));
+        assert!(open("shards:").is_err());
     }
 
     #[test]

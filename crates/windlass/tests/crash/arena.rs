@@ -167,6 +167,12 @@ impl Arena {
         paths.filter(|path| path.extension().is_some_and(|end| end == "journal")).collect()
     }
 
+    /// Whether a worker has written this word into its journal.
+    pub(crate) fn has_noted(&self, word: &str) -> bool {
+        let text = |path: &PathBuf| std::fs::read_to_string(path).expect("a journal");
+        self.journals().iter().any(|path| text(path).contains(word))
+    }
+
     fn dump_into(&self, history: &mut History) {
         let inspector = self.inspector();
         let mut query = JobQuery { limit: PAGE_LEN_MAX, ..JobQuery::default() };

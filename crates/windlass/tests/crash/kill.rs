@@ -61,7 +61,8 @@ pub(crate) fn is_recovered_in_time() {
     let arena = Arena::new(1);
     let mut first = arena.start_worker(&[]);
     arena.produce(vec![Work { run_ms: 600, fails_first: false, aborts: false }]);
-    arena.until("the job is running", || arena.count(State::Running) == 1);
+    // Leased is not begun: only a run that has begun is run a second time.
+    arena.until("the job has begun", || arena.has_noted("started"));
 
     arena.fault(FaultKind::Kill, &mut first, Worker::kill);
     let killed_at = Instant::now();

@@ -98,10 +98,17 @@ async fn serve(name: &str, dir: &Path, concurrency: u32) -> ExitCode {
         cancel_grace: Duration::from_millis(100),
         ..ServerConfig::default()
     };
-    let handlers = Handlers::new().on(work).state(diary());
-    let server = Server::new(Arc::clone(&store), handlers, config).expect("a server").watched_by(Arc::new(diary()));
     let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()).expect("a signal");
-    let report = server.run(async move { terminate.recv().await.unwrap_or(()) }).await.expect("the server starts");
+    let report = loop {
+        let server = Server::new(Arc::clone(&store), Handlers::new().on(work).state(diary()), config.clone());
+        let server = server.expect("a server").watched_by(Arc::new(diary()));
+        match server.run(async { terminate.recv().await.unwrap_or(()) }).await {
+            Ok(report) => break report,
+            // A neighbour was stopped in the middle of a transaction: whoever supervises a server starts it again.
+            Err(windlass::Error::Store(error)) if error.is_transient() => {}
+            Err(error) => panic!("the server starts: {error}"),
+        }
+    };
     store.close().await.expect("the store closes");
     if report.is_clean { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

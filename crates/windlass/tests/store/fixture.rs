@@ -9,6 +9,7 @@ use windlass::entropy::Entropy;
 use windlass::job::{ErrorInfo, JobId, JobOptions, JobRecord, LeaseToken, LeasedJob, NewJob, Payload};
 use windlass::state::State;
 use windlass::store::memory::MemoryStore;
+use windlass::store::sharded::ShardedStore;
 use windlass::store::sqlite::{SqliteOptions, SqliteStore, Sync};
 use windlass::store::{Counts, Finished, Inserted, JobQuery, LeasePlan, MemberId, MemberInfo, Store, Take, Verdict};
 
@@ -17,6 +18,9 @@ macro_rules! for_every_store {
     ($($name:ident),* $(,)?) => {
         mod memory {
             $(#[test] fn $name() { super::$name(&crate::fixture::Fixture::memory()); })*
+        }
+        mod sharded {
+            $(#[test] fn $name() { super::$name(&crate::fixture::Fixture::sharded()); })*
         }
         mod sqlite {
             $(#[test] fn $name() { super::$name(&crate::fixture::Fixture::sqlite()); })*
@@ -42,6 +46,14 @@ impl Fixture {
     pub(crate) fn memory() -> Fixture {
         let clock = Arc::new(ManualClock::new(MORNING));
         let store = Arc::new(MemoryStore::new(Arc::clone(&clock) as Arc<dyn Clock>));
+        Fixture { store, clock, entropy: Entropy::seeded(7), _dir: None }
+    }
+
+    /// Three stores as one.
+    pub(crate) fn sharded() -> Fixture {
+        let clock = Arc::new(ManualClock::new(MORNING));
+        let shard = || Arc::new(MemoryStore::new(Arc::clone(&clock) as Arc<dyn Clock>)) as Arc<dyn Store>;
+        let store = Arc::new(ShardedStore::new(vec![shard(), shard(), shard()]).unwrap());
         Fixture { store, clock, entropy: Entropy::seeded(7), _dir: None }
     }
 

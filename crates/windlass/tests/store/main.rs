@@ -6,6 +6,7 @@
 mod fixture;
 mod jobs;
 mod looking;
+mod measurements;
 mod members;
 mod model;
 mod moving;

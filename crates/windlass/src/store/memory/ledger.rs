@@ -10,6 +10,7 @@ use crate::clock::Timestamp;
 use crate::error::StoreError;
 use crate::job::{ErrorInfo, JobId, JobRecord, LeaseToken, LeasedJob, NewJob};
 use crate::state::{Event, State, is_allowed};
+use crate::store::memory::measuring::Measurements;
 use crate::store::{
     Finished, Inserted, LeasePlan, MemberId, MemberInfo, Orders, ProcessOrder, ProcessTarget, Promoted, RECOVERIES_MAX,
     RECOVERIES_SUSPECT, RECOVERY_WINDOW, Reaped, Totals, Verdict, Vitals,
@@ -26,6 +27,7 @@ pub(super) struct Ledger {
     pub(super) members: BTreeMap<MemberId, Member>,
     pub(super) paused: HashSet<String>,
     pub(super) days: BTreeMap<i64, Totals>,
+    pub(super) measurements: Measurements,
     /// Set when a job became ready; the store rings its bell and resets it.
     pub(super) became_ready: bool,
     pub(super) is_closed: bool,

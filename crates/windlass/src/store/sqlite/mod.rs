@@ -24,14 +24,15 @@ use crate::store::sqlite::reading::{Question, Reader};
 use crate::store::sqlite::writer::{Lane, Queue, Writer};
 use crate::store::{
     Changed, ClearFilter, Counts, DayTotals, Finding, Finished, Inserted, JobPage, JobQuery, Keep, LeasePlan, MemberId,
-    MemberInfo, Orders, ProcessInfo, ProcessOrder, ProcessTarget, Promoted, QueueInfo, Reaped, Reply, Ring, Store,
-    StoreInfo, Verdict, Vitals,
+    MemberInfo, Orders, ProcessInfo, ProcessOrder, ProcessTarget, Promoted, QueueInfo, Reaped, Reply, Ring, Sample,
+    Series, SeriesQuery, Store, StoreInfo, Verdict, Vitals,
 };
 
 mod admin;
 mod failure;
 mod file;
 mod ledger;
+mod measuring;
 mod reading;
 mod rows;
 mod schema;
@@ -372,6 +373,23 @@ impl Store for SqliteStore {
             Err(error) => refuse(error),
             Ok(()) => self.read("history", move |reader| reader.history(days, now)),
         }
+    }
+
+    fn record(&self, member: &MemberId, samples: Vec<Sample>) -> Reply<'_, ()> {
+        if let Err(error) = limits::check_samples(&samples) {
+            return refuse(error);
+        }
+        let member = member.clone();
+        self.write("record", Lane::Work, samples.len(), move |ledger| ledger.record(&member, &samples))
+    }
+
+    fn series(&self, query: SeriesQuery) -> Reply<'_, Series> {
+        let now = self.clock.now();
+        self.read("series", move |reader| reader.series(&query, now))
+    }
+
+    fn meters(&self) -> Reply<'_, Vec<Sample>> {
+        self.read("meters", Reader::sums)
     }
 
     fn check(&self) -> Reply<'_, Vec<Finding>> {

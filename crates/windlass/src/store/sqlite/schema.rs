@@ -122,6 +122,40 @@ const MIGRATIONS: &[&str] = &[
     -- Bits, by the place in ProcessOrder::ALL: what the process is told at its next beat.
     ALTER TABLE member ADD COLUMN orders INTEGER NOT NULL DEFAULT 0;
 ",
+    "
+    -- Measurements: see measuring.rs.
+    CREATE TABLE meter (
+        key     INTEGER PRIMARY KEY,
+        kind    TEXT    NOT NULL,
+        queue   TEXT    NOT NULL,
+        seen_at INTEGER NOT NULL,
+        UNIQUE (kind, queue)
+    ) STRICT;
+    INSERT INTO meter (key, kind, queue, seen_at) VALUES (0, '', '', 0);
+
+    CREATE TABLE sample (
+        meter     INTEGER NOT NULL,
+        step      INTEGER NOT NULL,
+        at        INTEGER NOT NULL,
+        processed INTEGER NOT NULL,
+        failed    INTEGER NOT NULL,
+        run_ms    INTEGER NOT NULL,
+        run       BLOB    NOT NULL,
+        start     BLOB    NOT NULL,
+        PRIMARY KEY (meter, step, at)
+    ) STRICT, WITHOUT ROWID;
+
+    CREATE TABLE depth (
+        step  INTEGER NOT NULL,
+        at    INTEGER NOT NULL,
+        queue TEXT    NOT NULL,
+        ready INTEGER NOT NULL,
+        PRIMARY KEY (step, at, queue)
+    ) STRICT, WITHOUT ROWID;
+",
+    "
+    ALTER TABLE sample ADD COLUMN start_ms INTEGER NOT NULL DEFAULT 0;
+",
 ];
 
 /// Opens the connection that writes, and brings the schema up to date.
@@ -224,7 +258,7 @@ mod tests {
     use crate::clock::{ManualClock, Timestamp};
     use crate::job::JobId;
     use crate::store::sqlite::{SqliteOptions, SqliteStore};
-    use crate::store::{MemberId, ProcessOrder, ProcessTarget, Store, Vitals};
+    use crate::store::{MemberId, ProcessOrder, ProcessTarget, SeriesQuery, Store, Vitals};
 
     /// A file as a program of that version left it: with one ready job, and one member.
     fn file_of_version(version: usize, path: &Path) {
@@ -259,6 +293,9 @@ mod tests {
             assert_eq!(block_on(store.order(ProcessTarget::All, ProcessOrder::Quiet)).unwrap(), 1);
             let orders = block_on(store.beat(&member, Vitals::default())).unwrap();
             assert_eq!(orders.process, [ProcessOrder::Quiet], "version {version}");
+            block_on(store.record(&member, Vec::new())).unwrap();
+            let series = block_on(store.series(SeriesQuery::default())).unwrap();
+            assert_eq!(series.points.last().unwrap().ready, Some(1));
             assert_eq!(user_version(&open_for_reading(&path).unwrap()).unwrap(), SCHEMA_VERSION);
         }
     }
