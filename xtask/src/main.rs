@@ -35,7 +35,9 @@ cargo xtask COMMAND
                       the headers and libraries of the pool for C and C++
   bench [NAME]        the benchmarks of bench/; without a name it lists them
   bench pool|graph|burst|cpp --quick
-                      in a minute, whether the benchmarks of the pool, its graphs, its bursts, its C and C++ side run";
+                      in a minute, whether the benchmarks of the pool, its graphs, its bursts, its C and C++ side run
+  bench jobs [--quick] [redis|sqlite]
+                      jobs through a store, beside Sidekiq, BullMQ, asynq, rusty-sidekiq and apalis";
 
 fn count_instructions(is_update: bool) -> anyhow::Result<()> {
     if let Some(why) = instructions::run(is_update)? {
