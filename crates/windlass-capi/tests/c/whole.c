@@ -412,6 +412,24 @@ static void a_closure_is_built_in_its_place_and_runs_there(void) {
     CHECK_IS(windlass_spawn_closure(pool, &large, &number), WINDLASS_INVALID);
 }
 
+static void add_first_and_last(void *copy) {
+    CHECK_IS((intptr_t)copy % 16, 0);
+    atomic_fetch_add(&count, ((char *)copy)[0] + ((char *)copy)[WINDLASS_INLINE_SIZE - 2]);
+}
+
+/* The copy was made of whole words, which the caller's bytes were read as wherever they lay. */
+static void bytes_may_lie_anywhere(void) {
+    char bytes[WINDLASS_INLINE_SIZE + 8] = {0};
+    atomic_store(&count, 0);
+    for (int place = 0; place < 8; place++) {
+        bytes[place] = 1;
+        bytes[place + WINDLASS_INLINE_SIZE - 2] = 2;
+        CHECK_IS(windlass_spawn_bytes(pool, bytes + place, WINDLASS_INLINE_SIZE - 1, add_first_and_last), WINDLASS_OK);
+    }
+    windlass_wait_idle(pool);
+    CHECK_IS(count, 8 * 3);
+}
+
 static void a_closure_that_is_cancelled_is_destroyed_instead(void) {
     windlass_pool *made;
     windlass_pool_config config = {.size = sizeof config, .threads = 1};
@@ -842,6 +860,7 @@ int main(void) {
     RUN(prepared_tasks_run_in_the_order_they_are_tied);
     RUN(a_tie_without_room_runs_others_with_nothing_locked);
     RUN(a_closure_is_built_in_its_place_and_runs_there);
+    RUN(bytes_may_lie_anywhere);
     RUN(a_closure_that_is_cancelled_is_destroyed_instead);
     RUN(more_closures_than_slots_run_all_the_same);
     RUN(joins_loops_and_predicates_wait_for_all);
