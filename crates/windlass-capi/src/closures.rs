@@ -131,7 +131,7 @@ unsafe fn spawn<K: Kind>(pool: Opaque, kind: K, fill: impl FnOnce(*mut c_void)) 
         fill(unsafe { &raw mut (*place).storage }.cast());
     };
     // SAFETY: all three fields are written.
-    unsafe { access.pool().spawn_built(build) };
+    access.spawn(|pool| unsafe { pool.spawn_built(build) });
     Ok(())
 }
 

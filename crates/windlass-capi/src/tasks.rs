@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use windlass_pool::{Priority, Task, TaskOptions as RustOptions};
+use windlass_pool::{Pool, Priority, Task, TaskOptions as RustOptions};
 
 use crate::here;
 use crate::life::{Opaque, lock};
@@ -86,14 +86,14 @@ pub unsafe extern "C" fn windlass_spawn(
         record.make_ready();
         if task.is_null() {
             if priority == Priority::Normal {
-                access.pool().spawn_detached(move || job.run());
+                access.spawn(|pool| pool.spawn_detached(move || job.run()));
             } else {
                 prepare(&access, priority, move || job.run()).schedule_detached();
             }
             return Ok(());
         }
         let spawned = if priority == Priority::Normal {
-            access.pool().spawn(move || job.run())
+            access.spawn(|pool| pool.spawn(move || job.run()))
         } else {
             prepare(&access, priority, move || job.run()).schedule()
         };
@@ -121,7 +121,7 @@ fn new_record(
 
 fn prepare(access: &Access, priority: Priority, run: impl FnOnce() + Send + 'static) -> windlass_pool::Prepared<()> {
     let options = RustOptions { priority, ..RustOptions::default() };
-    access.pool().prepare_with(options, run)
+    access.spawn(|pool| pool.prepare_with(options, run))
 }
 
 /// See `windlass.h`.
@@ -205,7 +205,7 @@ pub extern "C" fn windlass_task_continue_with(before: Opaque, next: Opaque) -> S
         let (before, next) = pair(before, next)?;
         // With both locked no task may run here, which might ask for one of them.
         let access = enter(before.pool() as Opaque)?;
-        access.pool().ensure_slot();
+        access.spawn(Pool::ensure_slot);
         with_both(&before, &next, |first, second| {
             let Stage::Prepared(next) = second else { return Err(not_prepared()) };
             match first {
@@ -228,7 +228,7 @@ pub extern "C" fn windlass_task_finish_with(child: Opaque, parent: Opaque) -> St
         let (child, parent) = pair(child, parent)?;
         // As above.
         let access = enter(child.pool() as Opaque)?;
-        access.pool().ensure_slot();
+        access.spawn(Pool::ensure_slot);
         let ended = || fail(Status::Ended, "the parent has ended: attach its children before they can end it");
         with_both(&child, &parent, |first, second| {
             let Stage::Prepared(child) = first else { return Err(not_prepared()) };
