@@ -445,6 +445,26 @@ static void a_closure_that_is_cancelled_is_destroyed_instead(void) {
     CHECK_IS(count, 6000);
 }
 
+/* A task that keeps one other open needs no slot for it: with all taken, one was waited for all the same, for a second,
+ * and then missed. The next tie needs one; a tie that cannot be needs none. */
+static void a_tie_that_takes_no_slot_needs_none(void) {
+    windlass_pool *made;
+    windlass_task *tasks[3];
+    windlass_pool_config config = {.size = sizeof config, .threads = 1, .task_count_max = 3};
+    CHECK_IS(windlass_pool_create(&config, &made), WINDLASS_OK);
+    for (int i = 0; i < 3; i++) CHECK_IS(windlass_prepare(made, add_one, NULL, NULL, &tasks[i]), WINDLASS_OK);
+    CHECK_IS(windlass_task_finish_with(tasks[0], tasks[1]), WINDLASS_OK);
+    CHECK_IS(windlass_task_finish_with(tasks[0], tasks[2]), WINDLASS_INTERNAL);
+    CHECK_IS(windlass_task_schedule(tasks[2]), WINDLASS_OK);
+    CHECK_IS(windlass_task_finish_with(tasks[2], tasks[1]), WINDLASS_INVALID);
+    CHECK_IS(windlass_task_wait(tasks[2], NULL), WINDLASS_OK);
+    CHECK_IS(windlass_task_finish_with(tasks[0], tasks[2]), WINDLASS_ENDED);
+    CHECK_IS(windlass_task_continue_with(tasks[2], tasks[0]), WINDLASS_OK);
+    for (int i = 2; i-- > 0;) CHECK_IS(windlass_task_schedule(tasks[i]), WINDLASS_OK);
+    CHECK_IS(windlass_pool_destroy(made), WINDLASS_OK);
+    for (int i = 0; i < 3; i++) CHECK_IS(windlass_task_release(tasks[i]), WINDLASS_OK);
+}
+
 static atomic_int is_held, is_closing;
 
 static void *hold(void *arg) {
@@ -954,6 +974,7 @@ int main(void) {
     RUN(ca05_a_wait_for_oneself_is_told);
     RUN(prepared_tasks_run_in_the_order_they_are_tied);
     RUN(a_tie_without_room_runs_others_with_nothing_locked);
+    RUN(a_tie_that_takes_no_slot_needs_none);
     RUN(a_closure_is_built_in_its_place_and_runs_there);
     RUN(bytes_may_lie_anywhere);
     RUN(a_closure_that_is_cancelled_is_destroyed_instead);
