@@ -1,5 +1,5 @@
 //! `cargo xtask bench [NAME…]`: what the embedded store and the server on top of it do, on this machine, in one run.
-//! `cargo xtask bench pool|graph|burst [--quick] [WORKLOAD…]` are suites of their own, about the pool of tasks.
+//! `cargo xtask bench pool|graph|burst|cpp [--quick] [WORKLOAD…]` are suites of their own, about the pool of tasks.
 //!
 //! Every scenario is a question. Figures are medians of [`REPEATS`] repetitions, with the least beside them; the bare
 //! library is measured in the same run, for a ratio means more than a number of one machine.
@@ -13,6 +13,7 @@ mod report;
 mod suite;
 
 mod burst;
+mod cpp;
 mod graph;
 mod pool;
 
@@ -39,6 +40,7 @@ fn main() {
         Some(("pool", workloads)) => return pool::run(workloads),
         Some(("graph", workloads)) => return graph::run(workloads),
         Some(("burst", workloads)) => return burst::KIND.run(workloads),
+        Some(("cpp", workloads)) => return cpp::KIND.run(workloads),
         _ => {}
     }
     if wanted.is_empty() {
@@ -50,6 +52,7 @@ fn main() {
         println!("           or some of it: {}", pool::KIND.names());
         println!("graph      graphs of tasks, in the same way: {}", graph::KIND.names());
         println!("burst      bursts to threads that sleep: {}", burst::KIND.names());
+        println!("cpp        the pool from C and C++, beside oneTBB: {}", cpp::KIND.names());
         return;
     }
     let known = |word: &str| word == "all" || SCENARIOS.iter().any(|(name, ..)| *name == word);

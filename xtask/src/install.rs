@@ -35,7 +35,7 @@ pub(crate) fn run(options: &[&str]) -> Result<()> {
 }
 
 /// Where cargo has put the libraries.
-fn built(profile: &str) -> PathBuf {
+pub(crate) fn built(profile: &str) -> PathBuf {
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
     root().join(target).join(if profile == "dev" { "debug" } else { profile })
 }

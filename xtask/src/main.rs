@@ -34,8 +34,8 @@ cargo xtask COMMAND
   install --prefix DIR [--profile NAME]
                       the headers and libraries of the pool for C and C++
   bench [NAME]        the benchmarks of bench/; without a name it lists them
-  bench pool|graph|burst --quick
-                      in a minute, whether the benchmarks of the pool, its graphs, its bursts run";
+  bench pool|graph|burst|cpp --quick
+                      in a minute, whether the benchmarks of the pool, its graphs, its bursts, its C and C++ side run";
 
 fn count_instructions(is_update: bool) -> anyhow::Result<()> {
     if let Some(why) = instructions::run(is_update)? {

@@ -30,14 +30,14 @@ pub fn run(suite: &mut Suite) {
 
 /// The two factors.
 #[derive(Clone, Copy)]
-struct Factors {
+pub struct Factors {
     len: usize,
     left: &'static [f64],
     right: &'static [f64],
 }
 
 impl Factors {
-    fn new(len: usize) -> Factors {
+    pub fn new(len: usize) -> Factors {
         let matrix = |seed: usize| -> &'static [f64] {
             Vec::leak((0..len * len).map(|place| ((place * seed) % 17) as f64).collect())
         };
@@ -45,7 +45,7 @@ impl Factors {
     }
 
     /// A row of the product.
-    fn multiply(self, row: usize, product: &mut [f64]) {
+    pub fn multiply(self, row: usize, product: &mut [f64]) {
         let left = &self.left[row * self.len..][..self.len];
         for (column, place) in product.iter_mut().enumerate() {
             *place = (0..self.len).map(|k| left[k] * self.right[k * self.len + column]).sum();
@@ -54,7 +54,7 @@ impl Factors {
 }
 
 /// What comes out, and how to find out whether it is right. Small whole numbers: the sum is exact.
-fn sum(product: &[f64]) -> f64 {
+pub fn sum(product: &[f64]) -> f64 {
     product.iter().sum()
 }
 

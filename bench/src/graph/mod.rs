@@ -14,7 +14,7 @@ mod engines;
 mod shape;
 
 mod again;
-mod matmul;
+pub mod matmul;
 mod memory;
 mod phases;
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
-use super::measure::cpu_time;
+use super::measure::{child_time, cpu_time};
 
 /// The peers whose versions are written down, as the lock file names them.
 const PEERS: &[&str] = &[
@@ -102,7 +102,7 @@ impl Noise {
 }
 
 fn others_time() -> Duration {
-    busy_time().saturating_sub(cpu_time())
+    busy_time().saturating_sub(cpu_time() + child_time())
 }
 
 /// Processor time of everybody since the machine started, what its host took from it included.

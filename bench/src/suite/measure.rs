@@ -4,6 +4,7 @@
 //! (A B C A B C …) several times, so that a change of the machine's mood meets all of them. A subject times the part
 //! that counts with its [`Clock`]; what it sets up before is not measured.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -199,6 +200,19 @@ impl Clock {
 /// Processor time of all threads of this process so far, those that have ended included.
 pub fn cpu_time() -> Duration {
     read(ClockId::ProcessCPUTime)
+}
+
+/// Processor time that processes of the run have told, in nanoseconds: they are not others.
+static CHILDREN: AtomicU64 = AtomicU64::new(0);
+
+/// A process that a subject consists of has taken so much processor time.
+pub fn tell_child_time(time: Duration) {
+    CHILDREN.fetch_add(time.as_nanos() as u64, Ordering::Relaxed);
+}
+
+/// Processor time of the processes that subjects consist of, as far as they have told it.
+pub fn child_time() -> Duration {
+    Duration::from_nanos(CHILDREN.load(Ordering::Relaxed))
 }
 
 /// Processor time of the calling thread so far.

@@ -43,14 +43,15 @@ extern "C" {
 /* The header's own version, to be compared with windlass_abi_version(). */
 #define WINDLASS_ABI_VERSION 1
 
-/* Bytes of a closure that windlass_spawn_bytes and windlass_reserve have room for. */
-#define WINDLASS_INLINE_SIZE 56
+/* Bytes of a closure that windlass_spawn_closure and windlass_spawn_bytes have room for. */
+#define WINDLASS_INLINE_SIZE 64
 
 typedef struct windlass_pool windlass_pool;
 typedef struct windlass_task windlass_task;
 typedef struct windlass_group windlass_group;
 typedef struct windlass_graph windlass_graph;
 typedef struct windlass_burst windlass_burst;
+typedef struct windlass_token windlass_token;
 
 /* ---- Status ------------------------------------------------------------------------------------------------------ */
 
@@ -95,7 +96,8 @@ typedef enum windlass_struct {
     WINDLASS_TASK_OPTIONS = 3,
     WINDLASS_GRAPH_REPORT = 4,
     WINDLASS_BURST_CONFIG = 5,
-    WINDLASS_INLINE = 6
+    WINDLASS_INLINE = 6,
+    WINDLASS_CLOSURE = 7
 } windlass_struct;
 
 /* How large the library takes a struct to be, in bytes; 0 for one it does not know. A program's struct may be smaller or
@@ -185,6 +187,23 @@ windlass_status windlass_wait_idle(windlass_pool *pool);
  * every millisecond, on this thread; it should be cheap and must not wait. May be called inside tasks. */
 windlass_status windlass_wait_until(windlass_pool *pool, int (*predicate)(void *user), void *user);
 
+/* Calls function(arg) here. Waits inside it run nothing but what was spawned inside it: so a lock that is held across a
+ * wait is not asked for again by a task that the wait happens to run. */
+windlass_status windlass_isolate(windlass_pool *pool, void (*function)(void *arg), void *arg);
+
+/* Calls function(arg) here, which may block: another thread takes this worker's place in its pool meanwhile. On a thread
+ * that is no worker it is just called. Cost: some microseconds, and a thread's start if none is at hand. */
+windlass_status windlass_blocking(void (*function)(void *arg), void *arg);
+
+/* Is shown a text of `len` bytes, UTF-8 without a zero at its end, that is there until it returns. */
+typedef void (*windlass_write)(void *user, const char *text, size_t len);
+
+/* Begins to note which task runs when: at most 65,536 for each thread. */
+windlass_status windlass_trace_start(windlass_pool *pool);
+
+/* Ends the noting, and shows what was noted, in the JSON that Perfetto and Chromium's trace viewer open. */
+windlass_status windlass_trace_take(windlass_pool *pool, windlass_write write, void *user);
+
 /* ---- Tasks ------------------------------------------------------------------------------------------------------- */
 
 typedef void *(*windlass_function)(void *arg);
@@ -202,7 +221,22 @@ typedef struct windlass_task_options {
     windlass_destructor destroy_result; /* is given the result if no wait has taken it when the task is freed */
     int priority;                       /* a windlass_priority */
     int reserved;
+    windlass_token *cancel;             /* a token that keeps the task from running, or NULL */
 } windlass_task_options;
+
+/* A token cancels any number of tasks at once, those that are made with it (windlass_task_options). Give it back by
+ * windlass_token_destroy: tasks that were made with it keep what they need of it. */
+windlass_status windlass_token_create(windlass_token **token);
+
+/* Tasks with the token that have not begun will not run: their destroy_arg is called when they are reached, and a wait
+ * answers CANCELLED. Those that run may ask. For good. */
+windlass_status windlass_token_cancel(windlass_token *token);
+
+/* 1 if it is cancelled, 0 if not, -1 on an error. Cost: some 20 ns. */
+int windlass_token_is_cancelled(windlass_token *token);
+
+/* Gives the handle back. */
+windlass_status windlass_token_destroy(windlass_token *token);
 
 /* Has the pool run function(arg) once. `options` may be NULL.
  *
@@ -212,22 +246,25 @@ typedef struct windlass_task_options {
 windlass_status windlass_spawn(windlass_pool *pool, windlass_function function, void *arg,
                                const windlass_task_options *options, windlass_task **task);
 
-/* Has the pool run `run` once on a copy of `len` bytes, at most WINDLASS_INLINE_SIZE. The copy is aligned to 8.
+/* What the closures of one kind have in common: a constant of the program, which stays as long as the pool. */
+typedef struct windlass_closure {
+    size_t size;                          /* how many bytes one has, at most WINDLASS_INLINE_SIZE */
+    void (*build)(void *place, void *from); /* builds one at `place`, aligned to 16, from what the caller has passed */
+    void (*run)(void *closure);           /* runs it once, and destroys it */
+    void (*destroy)(void *closure);       /* instead of `run`, when a shutdown cancels it; may be NULL */
+} windlass_closure;
+
+/* Has the pool run a closure once, which is built where it will lie: kind->build(place, from) is called here, before the
+ * call returns, if it answers OK. It must return, and not throw. Nobody can ask for the closure again.
+ *
+ * Allocates nothing once the pool has grown. Cost: as windlass_spawn_bytes, and a call. */
+windlass_status windlass_spawn_closure(windlass_pool *pool, const windlass_closure *kind, void *from);
+
+/* Has the pool run `run` once on a copy of `len` bytes, at most WINDLASS_INLINE_SIZE. The copy is aligned to 16.
  *
  * For closures that may be moved by copying their bytes, and need no destructor: if the task is cancelled by a shutdown,
  * none is called. Allocates nothing once the pool has grown. Cost: some 20 ns. */
 windlass_status windlass_spawn_bytes(windlass_pool *pool, const void *bytes, size_t len, void (*run)(void *bytes));
-
-/* Reserves a task with room for WINDLASS_INLINE_SIZE bytes, aligned to 16, where the caller builds a closure.
- *
- * Then either windlass_launch it, or windlass_task_release it. Allocates nothing once there are enough such tasks. */
-windlass_status windlass_reserve(windlass_pool *pool, void **storage, windlass_task **task);
-
-/* Has the pool run `run` once on the storage of a reserved task; it destroys what lies there, too. The handle is spent.
- *
- * `destroy` may be NULL; it is called instead of `run` when a shutdown cancels the task. On any error the storage and the
- * handle are still the caller's. */
-windlass_status windlass_launch(windlass_task *task, void (*run)(void *storage), void (*destroy)(void *storage));
 
 /* A task that does not run before it is scheduled; until then it can be tied to others. Otherwise as windlass_spawn.
  *
@@ -316,6 +353,19 @@ windlass_status windlass_graph_add_condition(windlass_graph *graph, size_t (*fun
 /* Has one node run before another. */
 windlass_status windlass_graph_precede(windlass_graph *graph, uint32_t before, uint32_t after);
 
+/* Adds `count` nodes, which call function(args[0]), function(args[1]) and so on; `first` is told the number of the first,
+ * and the others follow. Cost: a tenth of as many calls. */
+windlass_status windlass_graph_add_all(windlass_graph *graph, void (*function)(void *arg), void *const *args,
+                                       size_t count, uint32_t *first);
+
+typedef struct windlass_edge {
+    uint32_t before;
+    uint32_t after;
+} windlass_edge;
+
+/* Adds `count` edges. When one of them cannot be, none is added. */
+windlass_status windlass_graph_precede_all(windlass_graph *graph, const windlass_edge *edges, size_t count);
+
 /* Calls a node by a name, UTF-8, copied: in errors. */
 windlass_status windlass_graph_name(windlass_graph *graph, uint32_t node, const char *name);
 
@@ -343,6 +393,9 @@ windlass_status windlass_graph_cancel(windlass_graph *graph, uint32_t node);
 
 /* Cancels the run that goes on, if there is one: nodes that have not begun do not run. */
 windlass_status windlass_graph_cancel_run(windlass_graph *graph);
+
+/* Shows a sealed graph in the DOT language, by the names of its nodes. */
+windlass_status windlass_graph_dot(windlass_graph *graph, windlass_write write, void *user);
 
 /* Has all nodes run again that were cancelled. BUSY when it is being run. */
 windlass_status windlass_graph_reset(windlass_graph *graph);
@@ -381,6 +434,13 @@ windlass_status windlass_burst_offer(windlass_burst *burst, void *item);
 
 /* Sends an item to this worker and no other. REFUSED when there is no such worker. */
 windlass_status windlass_burst_dispatch_to(windlass_burst *burst, unsigned worker, void *item);
+
+/* Sends the item to every worker there is now. REFUSED when there are none. */
+windlass_status windlass_burst_broadcast(windlass_burst *burst, void *item);
+
+/* Calls function(arg) here, and keeps the workers awake until it returns: what is sent meanwhile wakes nobody, for nobody
+ * sleeps. It costs the processors that they are on. May be nested. */
+windlass_status windlass_burst_while_hot(windlass_burst *burst, void (*function)(void *arg), void *arg);
 
 /* Waits until everything was handled that was sent. DEADLOCK inside a handler of the burst. */
 windlass_status windlass_burst_wait_idle(windlass_burst *burst);

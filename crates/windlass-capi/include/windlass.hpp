@@ -15,12 +15,14 @@
 //             successors do not run then. What Async, Join, ParallelFor and Plan::Run call throws there. An exception that
 //             nobody has waited for is written to standard error when the pool goes. A closure must not call longjmp out
 //             of itself nor pthread_exit: the process ends with a message.
-// Allocation  Submit of a closure of at most 48 bytes, aligned to at most 8, allocates nothing once the pool has grown.
-//             Submitting tasks again allocates nothing either.
+// Allocation  Submit of a closure of at most 56 bytes, aligned to at most 8, allocates nothing once the pool has grown, if
+//             its move constructor does not throw. Submitting tasks again allocates nothing either. Tasks are allocated
+//             many at a time; one that lives keeps the memory of those made beside it, at most 32 KiB.
 // Errors      windlass::Error, with a windlass_status and its text; std::invalid_argument for tasks that cannot be.
 #ifndef WINDLASS_HPP
 #define WINDLASS_HPP
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <concepts>
@@ -125,8 +127,8 @@ class Function {
                                          static_cast<Box *>(f)->~Box();
                                      }};
 
-    const Table *table_ = nullptr;
     alignas(std::max_align_t) std::byte storage_[kSize];
+    const Table *table_ = nullptr;
 };
 
 // The first exception of some closures, until somebody is there to be told.
@@ -169,53 +171,47 @@ struct PoolState {
     Caught caught;
 };
 
-// Calls the closure once, destroys it, and keeps what it throws.
+// A closure in a slot of the pool: built there, called once, destroyed; what it throws is kept.
 template <class Fn>
 struct Closure {
+    struct Source {
+        Fn &f;
+        PoolState *state;
+    };
     Fn f;
     PoolState *state;
 
+    static void Build(void *place, void *from) noexcept {
+        auto *source = static_cast<Source *>(from);
+        ::new (place) Closure{std::move(source->f), source->state};
+    }
     static void Run(void *place) noexcept {
         auto *self = static_cast<Closure *>(place);
-        PoolState *state = self->state;
         try {
             (void)self->f();
         } catch (...) {
-            state->caught.Keep(std::current_exception());
+            self->state->caught.Keep(std::current_exception());
         }
         self->~Closure();
     }
     static void Destroy(void *place) noexcept { static_cast<Closure *>(place)->~Closure(); }
+    static constexpr windlass_closure kKind{sizeof(Closure), Build, Run, Destroy};
+    static constexpr bool kFits =
+        sizeof(Fn) + (alignof(Fn) > 8 ? alignof(Fn) : 8) <= WINDLASS_INLINE_SIZE && alignof(Fn) <= 16 && std::is_nothrow_move_constructible_v<Fn>;
 };
 
 template <class F>
 void Spawn(PoolState *state, F &&f) {
     using Fn = std::decay_t<F>;
     using Body = Closure<Fn>;
-    constexpr bool kFits = sizeof(Body) <= WINDLASS_INLINE_SIZE;
-    if constexpr (kFits && alignof(Body) <= 8 && std::is_trivially_copyable_v<Fn> &&
-                  std::is_trivially_destructible_v<Fn>) {
-        Body body{std::forward<F>(f), state};
-        Check(windlass_spawn_bytes(state->pool, &body, sizeof body, Body::Run));
-    } else if constexpr (kFits && alignof(Body) <= 16) {
-        void *storage;
-        windlass_task *task;
-        Check(windlass_reserve(state->pool, &storage, &task));
-        Body *body;
-        try {
-            body = ::new (storage) Body{std::forward<F>(f), state};
-        } catch (...) {
-            windlass_task_release(task);
-            throw;
-        }
-        if (windlass_status status = windlass_launch(task, Body::Run, Body::Destroy); status != WINDLASS_OK) {
-            Error error(status, windlass_last_error());
-            body->~Body();
-            windlass_task_release(task);
-            throw error;
-        }
-    } else {
+    if constexpr (!Body::kFits) {
         Spawn(state, [box = std::make_unique<Fn>(std::forward<F>(f))] { (void)(*box)(); });
+    } else if constexpr (std::is_same_v<F, Fn>) {
+        // The caller's own, which may be moved from.
+        typename Body::Source source{f, state};
+        Check(windlass_spawn_closure(state->pool, &Body::kKind, &source));
+    } else {
+        Spawn(state, Fn(std::forward<F>(f)));
     }
 }
 
@@ -226,32 +222,164 @@ struct Node;
 // Tasks that are tied to each other, directly or not. They live together: until no Task of them is left and none runs.
 struct Family {
     std::atomic<std::uint64_t> holds{0};
-    std::vector<Node *> nodes;
-    std::atomic<bool> is_checked{false};
+    // In a list, in the order in which they came.
+    Node *first = nullptr;
+    Node *last = nullptr;
+    std::size_t count = 0;
+    // No task waits for itself by way of others. Known of most families without a look: an edge to a task that nothing
+    // comes after yet closes no circle.
+    std::atomic<bool> is_checked{true};
 };
 
-struct Node {
+// What comes after a node: nearly always one other node.
+class Successors {
+  public:
+    Successors() = default;
+    Successors(const Successors &) = delete;
+    Successors &operator=(const Successors &) = delete;
+    ~Successors() { delete others_; }
+
+    void Add(Node *node) {
+        if (first_ == nullptr) {
+            first_ = node;
+            return;
+        }
+        if (others_ == nullptr) others_ = new std::vector<Node *>;
+        others_->push_back(node);
+    }
+
+    bool IsEmpty() const noexcept { return first_ == nullptr; }
+
+    template <class F>
+    void ForEach(F &&f) const {
+        if (first_ != nullptr) f(first_);
+        if (others_ == nullptr) return;
+        for (Node *node : *others_) f(node);
+    }
+
+  private:
+    Node *first_ = nullptr;
+    std::vector<Node *> *others_ = nullptr;
+};
+
+struct Block;
+
+struct alignas(64) Node {
     static constexpr std::uint8_t kCancelled = 1;
     static constexpr std::uint8_t kInvoked = 2;
 
-    Node() = default;
+    explicit Node(Block *home) : block(home) {}
     template <class F>
-    explicit Node(F &&f) : function(std::forward<F>(f)) {}
+    Node(Block *home, F &&f) : block(home), function(std::forward<F>(f)) {}
 
     // Predecessors that have not ended in this run. Set again when the node begins; all have been counted by then.
     std::atomic<std::uint32_t> remaining{0};
     std::uint32_t predecessors = 0;
+    std::uint32_t mark = 0;
     std::atomic<std::uint8_t> flags{0};
     // A predecessor was not run in this run: nor is this one. Set before the predecessor is counted.
     std::atomic<bool> is_skipped{false};
     // Submitted and not begun.
     std::atomic<bool> is_queued{false};
-    std::uint32_t mark = 0;
     Family *family = nullptr;
+    Node *next_of_family = nullptr;
     std::atomic<std::uint64_t> holds{1};
-    std::vector<Node *> successors;
+    Successors successors;
+    Block *const block;
     Function function;
 };
+
+// Room for nodes that one thread makes one after the other, for an allocation each would cost more than all else of a
+// task. The nodes may be freed by any thread, in any order; the last one frees the block.
+struct Block {
+    // Room for nodes that was not given out, nodes that live, and the thread that fills the block.
+    std::atomic<std::size_t> live;
+    std::size_t used = 0;
+    const std::size_t room;
+    Node *const nodes;
+
+    explicit Block(std::size_t count)
+        : live(count + 1), room(count),
+          nodes(static_cast<Node *>(::operator new(count * sizeof(Node), std::align_val_t(alignof(Node))))) {}
+    Block(const Block &) = delete;
+    Block &operator=(const Block &) = delete;
+    ~Block() { ::operator delete(nodes, std::align_val_t(alignof(Node))); }
+
+    void Give(std::size_t count) {
+        if (live.fetch_sub(count, std::memory_order_acq_rel) == count) delete this;
+    }
+    // No more nodes come.
+    void Close() { Give(room - used + 1); }
+
+    // The block that this thread fills, if there is one.
+    static inline constinit thread_local Block *current = nullptr;
+    static inline constinit thread_local bool is_thread_over = false;
+
+    static Block *WithRoom() {
+        Block *block = current;
+        return block != nullptr && block->used < block->room ? block : Next();
+    }
+
+    // Closes the block of a thread that ends.
+    struct Closer {
+        ~Closer() {
+            is_thread_over = true;
+            if (Block *block = std::exchange(current, nullptr)) block->Close();
+        }
+    };
+
+    [[gnu::cold, gnu::noinline]] static Block *Next() {
+        constexpr std::size_t kFirst = 8, kMost = 256;
+        if (is_thread_over) {
+            // Nobody will close it.
+            auto *block = new Block(1);
+            block->live.store(1, std::memory_order_relaxed);
+            return block;
+        }
+        static thread_local Closer closer;
+        (void)closer;
+        auto *next = new Block(current == nullptr ? kFirst : std::min(current->room * 2, kMost));
+        if (Block *full = std::exchange(current, next)) full->Close();
+        return next;
+    }
+};
+
+template <class... F>
+Node *NewNode(F &&...f) {
+    Block *block = Block::WithRoom();
+    // Taken before the closure is copied, which may make tasks itself.
+    Node *place = block->nodes + block->used++;
+    try {
+        return ::new (static_cast<void *>(place)) Node(block, std::forward<F>(f)...);
+    } catch (...) {
+        block->Give(1);
+        throw;
+    }
+}
+
+inline void DeleteNode(Node *node) {
+    Block *block = node->block;
+    node->~Node();
+    block->Give(1);
+}
+
+inline void DeleteFamily(Family *family) {
+    // Nodes that were made one after the other are in one block, and given back together.
+    Block *block = family->first->block;
+    std::size_t count = 0;
+    for (Node *node = family->first; node != nullptr;) {
+        Node *next = node->next_of_family;
+        if (node->block != block) {
+            block->Give(std::exchange(count, 0));
+            block = node->block;
+        }
+        count++;
+        node->~Node();
+        node = next;
+    }
+    block->Give(count);
+    delete family;
+}
 
 inline std::atomic<std::uint64_t> &HoldsOf(Node *node) {
     return node->family != nullptr ? node->family->holds : node->holds;
@@ -263,36 +391,37 @@ inline void LetGo(Node *node) {
     Family *family = node->family;
     if (HoldsOf(node).fetch_sub(1, std::memory_order_acq_rel) != 1) return;
     if (family == nullptr) {
-        delete node;
-        return;
+        DeleteNode(node);
+    } else {
+        DeleteFamily(family);
     }
-    for (Node *member : family->nodes) delete member;
-    delete family;
 }
 
 // The family of both, made of theirs.
 inline void Unite(Node *one, Node *other) {
     if (one->family == nullptr && other->family == nullptr) {
-        auto made = std::make_unique<Family>();
-        made->nodes.reserve(8);
-        made->nodes.push_back(one);
+        auto *made = new Family;
+        made->first = made->last = one;
+        made->count = 1;
         made->holds.store(one->holds.load(std::memory_order_relaxed), std::memory_order_relaxed);
-        one->family = made.release();
+        one->family = made;
     }
     if (one->family == other->family) return;
     // The smaller one moves: so a node moves at most as often as a number can be halved.
-    const auto size = [](Node *node) { return node->family == nullptr ? 1 : node->family->nodes.size(); };
+    const auto size = [](Node *node) { return node->family == nullptr ? 1 : node->family->count; };
     if (size(one) < size(other)) std::swap(one, other);
     Family *into = one->family;
+    Family *from = other->family;
     std::uint64_t holds = HoldsOf(other).load(std::memory_order_relaxed);
-    if (Family *from = other->family; from == nullptr) {
-        into->nodes.push_back(other);
-        other->family = into;
-    } else {
-        into->nodes.insert(into->nodes.end(), from->nodes.begin(), from->nodes.end());
-        for (Node *member : from->nodes) member->family = into;
-        delete from;
+    Node *first = from == nullptr ? other : from->first;
+    into->last->next_of_family = first;
+    into->last = from == nullptr ? other : from->last;
+    into->count += size(other);
+    for (Node *member = first; member != nullptr; member = member->next_of_family) member->family = into;
+    if (from != nullptr && !from->is_checked.load(std::memory_order_relaxed)) {
+        into->is_checked.store(false, std::memory_order_relaxed);
     }
+    delete from;
     into->holds.fetch_add(holds, std::memory_order_relaxed);
 }
 
@@ -300,19 +429,19 @@ inline void Tie(Node *before, Node *after) {
     if (before == nullptr || after == nullptr) throw std::invalid_argument("windlass: a task that was moved from is tied");
     if (before == after) throw std::invalid_argument("windlass: a task is tied to itself: it would never run");
     Unite(before, after);
-    before->successors.push_back(after);
+    before->successors.Add(after);
     after->remaining.store(++after->predecessors, std::memory_order_relaxed);
-    before->family->is_checked.store(false, std::memory_order_relaxed);
+    if (!after->successors.IsEmpty()) before->family->is_checked.store(false, std::memory_order_relaxed);
 }
 
-// Throws if tasks of the family wait for each other. Once for each change.
+// Throws if tasks of the family wait for each other.
 inline void CheckFamily(Node *node) {
     Family *family = node->family;
     if (family == nullptr || family->is_checked.load(std::memory_order_acquire)) return;
     static std::mutex mutex;
     std::lock_guard lock(mutex);
     std::vector<Node *> ready;
-    for (Node *member : family->nodes) {
+    for (Node *member = family->first; member != nullptr; member = member->next_of_family) {
         member->mark = member->predecessors;
         if (member->mark == 0) ready.push_back(member);
     }
@@ -321,11 +450,11 @@ inline void CheckFamily(Node *node) {
         Node *member = ready.back();
         ready.pop_back();
         count++;
-        for (Node *successor : member->successors) {
+        member->successors.ForEach([&](Node *successor) {
             if (--successor->mark == 0) ready.push_back(successor);
-        }
+        });
     }
-    if (count < family->nodes.size()) {
+    if (count < family->count) {
         throw std::invalid_argument("windlass: tasks that wait for each other in a circle cannot be submitted");
     }
     family->is_checked.store(true, std::memory_order_release);
@@ -361,15 +490,15 @@ inline void RunFrom(PoolState *state, Node *first) noexcept {
             }
         }
         Node *next = nullptr;
-        for (Node *successor : node->successors) {
+        node->successors.ForEach([&](Node *successor) {
             if (!is_run) successor->is_skipped.store(true, std::memory_order_relaxed);
-            if (successor->predecessors > 1 && successor->remaining.fetch_sub(1, std::memory_order_acq_rel) > 1) continue;
+            if (successor->predecessors > 1 && successor->remaining.fetch_sub(1, std::memory_order_acq_rel) > 1) return;
             if (next == nullptr) {
                 next = successor;
             } else {
                 Queue(state, successor);
             }
-        }
+        });
         node = next;
     }
     LetGo(first);
@@ -428,11 +557,12 @@ Value<std::invoke_result_t<F &>> Call(F &f) {
 class Task {
   public:
     // A task that does nothing: for many to come before many.
-    Task() : node_(new detail::Node) {}
+    Task() : node_(detail::NewNode()) {}
 
+    // Not inlined: GCC 12 warns of arrays without elements where a vector of tasks grows.
     template <class F>
         requires(!std::same_as<std::remove_cvref_t<F>, Task> && std::invocable<std::decay_t<F> &>)
-    Task(F &&f) : node_(new detail::Node(std::forward<F>(f))) {}
+    [[gnu::noinline]] Task(F &&f) : node_(detail::NewNode(std::forward<F>(f))) {}
 
     Task(const Task &other) noexcept : node_(other.node_) {
         if (node_ != nullptr) detail::Hold(node_);
@@ -764,6 +894,26 @@ class Plan {
     };
     Plan(windlass_graph *graph, std::unique_ptr<Own> own) : graph_(graph), own_(std::move(own)) {}
 
+    static void RunStep(void *place) noexcept {
+        auto *step = static_cast<std::pair<detail::Function, Own *> *>(place);
+        try {
+            step->first();
+        } catch (...) {
+            step->second->caught.Keep(std::current_exception());
+            windlass_graph_cancel_run(step->second->graph);
+        }
+    }
+
+    void Build(const std::vector<windlass_edge> &edges, const std::vector<std::pair<std::uint32_t, std::string>> &names) {
+        std::vector<void *> places;
+        places.reserve(own_->steps.size());
+        for (auto &step : own_->steps) places.push_back(&step);
+        detail::Check(windlass_graph_add_all(graph_, RunStep, places.data(), places.size(), nullptr));
+        detail::Check(windlass_graph_precede_all(graph_, edges.data(), edges.size()));
+        for (const auto &[node, name] : names) detail::Check(windlass_graph_name(graph_, node, name.c_str()));
+        detail::Check(windlass_graph_seal(graph_));
+    }
+
     windlass_graph *graph_;
     std::unique_ptr<Own> own_;
 };
@@ -771,49 +921,45 @@ class Plan {
 // Nodes and their order, while it is built. Moved, not copied.
 class Graph {
   public:
-    Graph() : own_(std::make_unique<Plan::Own>()) { detail::Check(windlass_graph_create(&own_->graph)); }
-    Graph(Graph &&) noexcept = default;
-    Graph &operator=(Graph &&) = delete;
-    ~Graph() {
-        if (own_ != nullptr) windlass_graph_destroy(own_->graph);
-    }
+    Graph() : own_(std::make_unique<Plan::Own>()) {}
 
     // Adds a node that calls f() in each run, and answers its number.
     template <class F>
         requires std::invocable<std::decay_t<F> &>
     std::uint32_t Add(F &&f) {
-        using Step = std::pair<detail::Function, Plan::Own *>;
-        Step &step = own_->steps.emplace_back(detail::Function(std::forward<F>(f)), own_.get());
-        std::uint32_t node = 0;
-        auto run = [](void *place) noexcept {
-            auto *step = static_cast<Step *>(place);
-            try {
-                step->first();
-            } catch (...) {
-                step->second->caught.Keep(std::current_exception());
-                windlass_graph_cancel_run(step->second->graph);
-            }
-        };
-        detail::Check(windlass_graph_add(own_->graph, run, &step, &node));
-        return node;
+        own_->steps.emplace_back(detail::Function(std::forward<F>(f)), own_.get());
+        return static_cast<std::uint32_t>(own_->steps.size() - 1);
     }
 
+    // Has one node run before another. Throws Error (WINDLASS_INVALID) when there is no such node.
     void Precede(std::uint32_t before, std::uint32_t after) {
-        detail::Check(windlass_graph_precede(own_->graph, before, after));
+        if (std::max(before, after) >= own_->steps.size()) {
+            throw Error(WINDLASS_INVALID, "windlass: an edge to or from a node that was not added");
+        }
+        edges_.push_back({before, after});
     }
 
-    void Name(std::uint32_t node, const char *name) { detail::Check(windlass_graph_name(own_->graph, node, name)); }
+    // What a node is called in errors.
+    void Name(std::uint32_t node, const std::string &name) { names_.emplace_back(node, name); }
 
     // Checks it and lays it out. Throws Error (WINDLASS_GRAPH) that names nodes which wait for each other. The graph is
     // empty afterwards.
     Plan Seal() {
-        detail::Check(windlass_graph_seal(own_->graph));
-        windlass_graph *graph = own_->graph;
-        return Plan(graph, std::move(own_));
+        auto own = std::exchange(own_, std::make_unique<Plan::Own>());
+        auto edges = std::exchange(edges_, {});
+        auto names = std::exchange(names_, {});
+        windlass_graph *graph = nullptr;
+        detail::Check(windlass_graph_create(&graph));
+        own->graph = graph;
+        Plan plan(graph, std::move(own));
+        plan.Build(edges, names);
+        return plan;
     }
 
   private:
     std::unique_ptr<Plan::Own> own_;
+    std::vector<windlass_edge> edges_;
+    std::vector<std::pair<std::uint32_t, std::string>> names_;
 };
 
 } // namespace windlass

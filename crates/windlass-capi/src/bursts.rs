@@ -7,7 +7,7 @@ use windlass_pool::{Burst, BurstConfig as RustConfig, PoolError};
 use crate::here;
 use crate::life::{self, Kind, Opaque, check_fork};
 use crate::object::{Held, Table};
-use crate::pools::{User, read_sized, text};
+use crate::pools::{User, array, read_sized, text};
 use crate::record::Destroy;
 use crate::status::{Failure, Status, fail, guard, invalid};
 
@@ -134,14 +134,11 @@ pub extern "C" fn windlass_burst_send(burst: Opaque, item: *mut c_void) -> Statu
 pub unsafe extern "C" fn windlass_burst_send_all(burst: Opaque, items: *const *mut c_void, count: usize) -> Status {
     guard("windlass_burst_send_all", || {
         let held = get(burst)?;
-        if count == 0 {
+        // SAFETY: passed on to the caller.
+        let items = unsafe { array("items", items, count) }?;
+        if items.is_empty() {
             return Ok(());
         }
-        if items.is_null() || count > isize::MAX as usize / size_of::<usize>() {
-            return Err(invalid(format!("{count} items are not there")));
-        }
-        // SAFETY: passed on to the caller.
-        let items = unsafe { std::slice::from_raw_parts(items, count) };
         held.burst.send_all(items.iter().map(|item| User(*item))).map_err(|_| nobody())
     })
 }
@@ -157,6 +154,32 @@ pub extern "C" fn windlass_burst_offer(burst: Opaque, item: *mut c_void) -> Stat
 pub extern "C" fn windlass_burst_dispatch_to(burst: Opaque, worker: c_uint, item: *mut c_void) -> Status {
     guard("windlass_burst_dispatch_to", || {
         get(burst)?.burst.dispatch_to(worker as usize, User(item)).map_err(|_| nobody())
+    })
+}
+
+/// See `windlass.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn windlass_burst_broadcast(burst: Opaque, item: *mut c_void) -> Status {
+    guard("windlass_burst_broadcast", || get(burst)?.burst.broadcast(User(item)).map_err(|_| nobody()))
+}
+
+/// See `windlass.h`.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn windlass_burst_while_hot(
+    burst: Opaque,
+    function: Option<Destroy>,
+    arg: *mut c_void,
+) -> Status {
+    guard("windlass_burst_while_hot", || {
+        let function = function.ok_or_else(|| invalid("the function is NULL"))?;
+        let held = get(burst)?;
+        let _hot = held.burst.hot();
+        // SAFETY: the caller's function, called once here with the caller's argument, as windlass.h says.
+        unsafe { function(arg) };
+        Ok(())
     })
 }
 

@@ -7,7 +7,7 @@ use windlass_pool::{Graph, Node, Plan, RunReport};
 
 use crate::life::{Kind, Opaque, lock};
 use crate::object::Table;
-use crate::pools::{User, enter, text, write_sized};
+use crate::pools::{User, array, enter, text, write_sized};
 use crate::record::Destroy;
 use crate::status::{Failure, Status, fail, guard, invalid};
 
@@ -21,6 +21,15 @@ pub struct GraphReport {
     pub skipped: u64,
     pub is_cancelled: c_int,
     pub reserved: c_int,
+}
+
+/// `windlass_edge`.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+#[expect(missing_docs, reason = "windlass.h says what each means")]
+pub struct Edge {
+    pub before: u32,
+    pub after: u32,
 }
 
 struct Nodes {
@@ -58,6 +67,13 @@ impl Nodes {
         let found = self.nodes.get(index as usize).copied();
         found.ok_or_else(|| invalid(format!("there is no node {index}: the graph has {}", self.nodes.len())))
     }
+}
+
+/// A sealed graph, drawn.
+pub(crate) fn dot(graph: Opaque) -> Result<String, Failure> {
+    let held = GRAPHS.get(graph)?;
+    let plan = lock(&held).plan()?;
+    Ok(plan.to_dot())
 }
 
 fn broken() -> Failure {
@@ -152,6 +168,64 @@ pub extern "C" fn windlass_graph_precede(graph: Opaque, before: u32, after: u32)
         let mut nodes = lock(&held);
         let (before, after) = (nodes.node(before)?, nodes.node(after)?);
         nodes.graph()?.precede(before, after);
+        Ok(())
+    })
+}
+
+/// See `windlass.h`.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn windlass_graph_add_all(
+    graph: Opaque,
+    function: Option<Destroy>,
+    args: *const *mut c_void,
+    count: usize,
+    first: *mut u32,
+) -> Status {
+    guard("windlass_graph_add_all", || {
+        let function = function.ok_or_else(|| invalid("the function is NULL"))?;
+        // SAFETY: passed on to the caller.
+        let args = unsafe { array("arguments", args, count) }?;
+        let held = GRAPHS.get(graph)?;
+        let mut nodes = lock(&held);
+        let begin = nodes.nodes.len();
+        let has_room = begin.checked_add(count).is_some_and(|end| u32::try_from(end).is_ok());
+        if !has_room {
+            return Err(invalid(format!("the graph has no room for {count} more nodes")));
+        }
+        for arg in args {
+            let arg = User(*arg);
+            // SAFETY: the caller's function, called with the caller's arguments, as windlass.h says.
+            let node = nodes.graph()?.add(move || unsafe { function(arg.get()) });
+            nodes.nodes.push(node);
+        }
+        if !first.is_null() {
+            // SAFETY: passed on to the caller.
+            unsafe { *first = begin as u32 };
+        }
+        Ok(())
+    })
+}
+
+/// See `windlass.h`.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn windlass_graph_precede_all(graph: Opaque, edges: *const Edge, count: usize) -> Status {
+    guard("windlass_graph_precede_all", || {
+        // SAFETY: passed on to the caller.
+        let edges = unsafe { array("edges", edges, count) }?;
+        let held = GRAPHS.get(graph)?;
+        let mut nodes = lock(&held);
+        nodes.graph()?;
+        edges.iter().try_for_each(|edge| nodes.node(edge.before).and(nodes.node(edge.after)).map(|_| ()))?;
+        for edge in edges {
+            let (before, after) = (nodes.node(edge.before)?, nodes.node(edge.after)?);
+            nodes.graph()?.precede(before, after);
+        }
         Ok(())
     })
 }

@@ -7,6 +7,8 @@ use std::cell::Cell;
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::pools::Entry;
+
 /// Something on the stack that must end before what it is asked to wait for can: a task, a group's task, or a call.
 struct Frame {
     handle: u64,
@@ -17,6 +19,8 @@ struct Here {
     frames: Cell<*const Frame>,
     /// The pool that the innermost task or wait belongs to, or zero.
     pool: Cell<u64>,
+    /// Where that pool is kept.
+    entry: Cell<Option<&'static Entry>>,
     /// The pool whose worker this is, or zero.
     worker_of: Cell<u64>,
     worker_index: Cell<c_int>,
@@ -29,6 +33,7 @@ thread_local! {
         Here {
             frames: Cell::new(std::ptr::null()),
             pool: Cell::new(0),
+            entry: Cell::new(None),
             worker_of: Cell::new(0),
             worker_index: Cell::new(-1),
             thread: Cell::new(0),
@@ -36,10 +41,10 @@ thread_local! {
     };
 }
 
-/// The pool that this thread keeps from being taken down, or zero.
+/// Where the pool of this number is kept, if this thread keeps it from being taken down.
 #[inline]
-pub(crate) fn pool() -> u64 {
-    HERE.with(|here| here.pool.get())
+pub(crate) fn entry_of(pool: u64) -> Option<&'static Entry> {
+    HERE.with(|here| if here.pool.get() == pool { here.entry.get() } else { None })
 }
 
 /// A small number of this thread, for spreading counts.
@@ -56,10 +61,11 @@ pub(crate) fn thread() -> usize {
 }
 
 /// This thread is a worker from now on.
-pub(crate) fn become_worker(pool: u64, index: usize) {
+pub(crate) fn become_worker(pool: u64, entry: &'static Entry, index: usize) {
     HERE.with(|here| {
         here.worker_of.set(pool);
         here.pool.set(pool);
+        here.entry.set(Some(entry));
         here.worker_index.set(c_int::try_from(index).unwrap_or(-1));
     });
 }
@@ -69,6 +75,7 @@ pub(crate) fn forget() {
     HERE.with(|here| {
         here.frames.set(std::ptr::null());
         here.pool.set(0);
+        here.entry.set(None);
         here.worker_of.set(0);
         here.worker_index.set(-1);
     });
@@ -107,14 +114,18 @@ pub(crate) fn within<R>(handle: u64, f: impl FnOnce() -> R) -> R {
 }
 
 /// Runs `f`, which waits in this pool, and which the pool therefore waits for.
-pub(crate) fn within_pool<R>(pool: u64, f: impl FnOnce() -> R) -> R {
-    struct Before(u64);
+#[inline]
+pub(crate) fn within_pool<R>(pool: u64, entry: &'static Entry, f: impl FnOnce() -> R) -> R {
+    struct Before(u64, Option<&'static Entry>);
     impl Drop for Before {
         fn drop(&mut self) {
-            HERE.with(|here| here.pool.set(self.0));
+            HERE.with(|here| {
+                here.pool.set(self.0);
+                here.entry.set(self.1);
+            });
         }
     }
-    let _before = Before(HERE.with(|here| here.pool.replace(pool)));
+    let _before = HERE.with(|here| Before(here.pool.replace(pool), here.entry.replace(Some(entry))));
     within(pool, f)
 }
 

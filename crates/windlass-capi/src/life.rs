@@ -37,6 +37,7 @@ pub(crate) enum Kind {
     Group,
     Graph,
     Burst,
+    Token,
 }
 
 impl Kind {
@@ -47,6 +48,7 @@ impl Kind {
             Kind::Group => "group",
             Kind::Graph => "graph",
             Kind::Burst => "burst",
+            Kind::Token => "token",
         }
     }
 }

@@ -65,6 +65,34 @@ pub extern "C" fn windlass_for(
 }
 
 /// See `windlass.h`.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn windlass_isolate(pool: Opaque, function: Option<Destroy>, arg: *mut c_void) -> Status {
+    guard("windlass_isolate", || {
+        let function = function.ok_or_else(|| invalid("the function is NULL"))?;
+        // SAFETY: the caller's function, called once here with the caller's argument, as windlass.h says.
+        enter(pool)?.wait(|pool| pool.isolate(|| unsafe { function(arg) }));
+        Ok(())
+    })
+}
+
+/// See `windlass.h`.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn windlass_blocking(function: Option<Destroy>, arg: *mut c_void) -> Status {
+    guard("windlass_blocking", || {
+        let function = function.ok_or_else(|| invalid("the function is NULL"))?;
+        // SAFETY: as above.
+        windlass_pool::blocking(|| unsafe { function(arg) });
+        Ok(())
+    })
+}
+
+/// See `windlass.h`.
 #[unsafe(no_mangle)]
 pub extern "C" fn windlass_wait_idle(pool: Opaque) -> Status {
     guard("windlass_wait_idle", || {

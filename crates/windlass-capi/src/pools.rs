@@ -10,7 +10,8 @@
 //! A call from outside counts itself in at one of the pool's stripes, and then looks whether the pool is open; the end
 //! says closing, and then looks at all stripes. Both in the one order of sequentially consistent accesses: either the
 //! call sees that it comes too late, or the end sees the call and waits for it. Stripes, because all threads of a
-//! program may submit to one pool at the same time.
+//! program may submit to one pool at the same time. The first threads that call have a stripe each: an exchange counts
+//! them in, and a store counts them out. All others share one.
 //!
 //! A call from inside needs no pin: the end waits until nothing is queued and nobody runs anything.
 
@@ -97,6 +98,37 @@ const CLOSING: u64 = 2;
 #[repr(align(128))]
 struct Stripe(AtomicUsize);
 
+/// The stripe of those threads that have none of their own.
+const SHARED: usize = 0;
+
+impl Stripe {
+    #[inline]
+    fn count_in(&self, stripe: usize) {
+        if stripe == SHARED {
+            // ORDER: SeqCst; before the look at the word, see "Pins".
+            self.0.fetch_add(1, Ordering::SeqCst);
+        } else {
+            // ORDER: Relaxed; only this thread writes it. A call may be inside another one, in a callback.
+            let count = self.0.load(Ordering::Relaxed);
+            // ORDER: SeqCst; as above. A store would do, and costs the same.
+            self.0.swap(count + 1, Ordering::SeqCst);
+        }
+    }
+
+    #[inline]
+    fn count_out(&self, stripe: usize) {
+        // ORDER: Release; pairs with `has_pins`: the end comes after the call.
+        if stripe == SHARED {
+            self.0.fetch_sub(1, Ordering::Release);
+        } else {
+            // ORDER: Relaxed; only this thread writes it.
+            let count = self.0.load(Ordering::Relaxed);
+            // ORDER: Release; as above.
+            self.0.store(count - 1, Ordering::Release);
+        }
+    }
+}
+
 /// A pool, or the room for one.
 pub(crate) struct Entry {
     /// The generation, and how far it is.
@@ -178,8 +210,9 @@ impl Access {
     }
 
     /// Runs `f`, which waits in this pool.
+    #[inline]
     pub(crate) fn wait<R>(&self, f: impl FnOnce(&Pool) -> R) -> R {
-        here::within_pool(self.number, || f(self.pool()))
+        here::within_pool(self.number, self.entry, || f(self.pool()))
     }
 }
 
@@ -187,8 +220,7 @@ impl Drop for Access {
     #[inline]
     fn drop(&mut self) {
         if let Some(stripe) = self.stripe {
-            // ORDER: Release; pairs with `has_pins`: the end comes after the call.
-            self.entry.stripes[stripe].0.fetch_sub(1, Ordering::Release);
+            self.entry.stripes[stripe].count_out(stripe);
         }
     }
 }
@@ -197,20 +229,18 @@ impl Drop for Access {
 #[inline]
 pub(crate) fn enter(handle: Opaque) -> Result<Access, Failure> {
     let number = handle as u64;
-    if number != 0 && here::pool() == number {
-        let index = (number & ((1 << 28) - 1)) as u32;
-        let entry = POOLS.get(index).expect("the pool of a task has a place");
-        return Ok(Access { entry, number, stripe: None });
+    match here::entry_of(number) {
+        Some(entry) => Ok(Access { entry, number, stripe: None }),
+        None => enter_from_outside(handle),
     }
-    enter_from_outside(handle)
 }
 
 fn enter_from_outside(handle: Opaque) -> Result<Access, Failure> {
     let name = parse(Kind::Pool, handle)?;
     let entry = POOLS.get(name.index).ok_or_else(|| stale(Kind::Pool))?;
-    let stripe = here::thread() % STRIPES;
-    // ORDER: SeqCst; before the look at the word, see "Pins".
-    entry.stripes[stripe].0.fetch_add(1, Ordering::SeqCst);
+    let thread = here::thread();
+    let stripe = if thread < STRIPES { thread } else { SHARED };
+    entry.stripes[stripe].count_in(stripe);
     let access = Access { entry, number: handle as u64, stripe: Some(stripe) };
     if !entry.is_open(name.generation) {
         drop(access);
@@ -300,6 +330,21 @@ pub(crate) unsafe fn write_sized<T: Copy>(to: *mut T, value: &T) -> Result<(), F
     Ok(())
 }
 
+/// So many things of the caller's; none may be at NULL.
+///
+/// # Safety
+/// `first` is null, or so many can be read from it on.
+pub(crate) unsafe fn array<'a, T>(name: &str, first: *const T, count: usize) -> Result<&'a [T], Failure> {
+    if count == 0 {
+        return Ok(&[]);
+    }
+    if first.is_null() || count > isize::MAX as usize / size_of::<T>() {
+        return Err(invalid(format!("{count} {name} are not there")));
+    }
+    // SAFETY: passed on to the caller.
+    Ok(unsafe { std::slice::from_raw_parts(first, count) })
+}
+
 /// # Safety
 /// The name is null, or ends with a zero.
 pub(crate) unsafe fn text(name: &str, from: *const c_char) -> Result<Option<String>, Failure> {
@@ -361,7 +406,7 @@ fn leave_signals() {
     }
 }
 
-fn to_rust(config: &PoolConfig, name: Option<String>, number: u64) -> RustConfig {
+fn to_rust(config: &PoolConfig, name: Option<String>, number: u64, entry: &'static Entry) -> RustConfig {
     let user = User(config.user);
     let mut to = RustConfig::default();
     if config.threads != 0 {
@@ -384,7 +429,7 @@ fn to_rust(config: &PoolConfig, name: Option<String>, number: u64) -> RustConfig
     to.deterministic_seed = (config.is_deterministic != 0).then_some(config.seed);
     let on_start = config.on_thread_start;
     to.on_thread_start = Some(Arc::new(move |index| {
-        here::become_worker(number, index);
+        here::become_worker(number, entry, index);
         leave_signals();
         if let Some(hook) = on_start {
             // SAFETY: the caller's function, called as windlass.h says.
@@ -405,7 +450,7 @@ pub(crate) fn create(config: &PoolConfig, name: Option<String>) -> Result<Opaque
     let entry = POOLS.get(index).expect("an index that was given out");
     let generation = (entry.word.load(Ordering::Relaxed) >> 32) as u32;
     let number = to_number(Kind::Pool, Name { generation, index });
-    let pool = Pool::with(to_rust(config, name, number)).map_err(|error| {
+    let pool = Pool::with(to_rust(config, name, number, entry)).map_err(|error| {
         POOLS.give_back(std::iter::once(index));
         of_pool_error(&error)
     })?;
@@ -484,7 +529,7 @@ fn finish_end(entry: &'static Entry, index: u32, number: u64) {
         nap = (nap * 2).min(Duration::from_millis(1));
     }
     // Tasks that run here, in a pool without threads, are inside.
-    here::within_pool(number, || entry.inner().pool.wait_idle());
+    here::within_pool(number, entry, || entry.inner().pool.wait_idle());
     // SAFETY: no call from outside is under way, and none begins: the word says closing. No task is queued or runs, so none
     // is from inside.
     let inner = unsafe { &mut *entry.inner.get() }.take();

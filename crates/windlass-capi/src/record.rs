@@ -1,11 +1,10 @@
 //! Tasks behind handles: what C may know of a task, beside its slot in the pool.
 //!
-//! A record holds what is to be run, its argument or up to [`INLINE_LEN`] bytes of a C++ closure, and after it the
-//! result. It is used again and again: a thread keeps some free ones, so that nothing is allocated once there are enough.
+//! A record holds what is to be run, its argument, and after it the result. It is used again and again: a thread keeps some free ones, so that nothing is allocated once there are enough.
 //!
 //! | state | meaning | to |
 //! |---|---|---|
-//! | reserved | nothing to run yet | ready |
+//! | reserved | being made | ready |
 //! | ready | prepared or queued | running, by the worker; cancelled, by whoever gives it up |
 //! | running | | ended |
 //! | ended, cancelled | | |
@@ -14,19 +13,16 @@
 
 use std::cell::{RefCell, UnsafeCell};
 use std::ffi::c_void;
-use std::mem::MaybeUninit;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
-use windlass_pool::{Prepared, Task};
+use windlass_pool::{CancelToken, Prepared, Task};
 
 use crate::here;
 use crate::life::{Kind, Left, Life, Name, Opaque, Places, lock, parse, stale, to_number};
 use crate::pools::{Entry, User};
 use crate::status::Failure;
 
-/// Bytes that lie in a record: `WINDLASS_INLINE_SIZE`.
-pub(crate) const INLINE_LEN: usize = 56;
 /// Free records a thread keeps, at most.
 const KEPT_MAX: usize = 128;
 
@@ -43,11 +39,6 @@ pub(crate) type Destroy = unsafe extern "C-unwind" fn(*mut c_void);
 #[derive(Clone, Copy)]
 pub(crate) enum Body {
     Nothing,
-    /// What lies in the record runs and ends itself, or is destroyed unrun.
-    Inline {
-        run: Destroy,
-        destroy: Option<Destroy>,
-    },
     /// A function and its argument.
     Call {
         run: Run,
@@ -70,7 +61,6 @@ pub(crate) enum Stage {
 
 #[repr(C, align(64))]
 pub(crate) struct Record {
-    storage: UnsafeCell<[MaybeUninit<u64>; INLINE_LEN / 8]>,
     state: AtomicU8,
     /// Somebody was given the result.
     pub(crate) is_taken: AtomicBool,
@@ -83,11 +73,13 @@ pub(crate) struct Record {
     body: UnsafeCell<Body>,
     destroy_result: UnsafeCell<Option<Destroy>>,
     entry: UnsafeCell<Option<&'static Entry>>,
+    token: UnsafeCell<Option<CancelToken>>,
     pub(crate) stage: Mutex<Stage>,
 }
 
 // SAFETY: the cells are written by whoever has the record alone, before it is ready, and read by the one thread that
-// moves it from ready to running or cancelled; `destroy_result` by whoever gives up the last hold.
+// moves it from ready to running or cancelled, the token by the one that has the job; `destroy_result` by whoever gives
+// up the last hold.
 unsafe impl Sync for Record {}
 
 static RECORDS: Places<Record> = Places::new();
@@ -133,7 +125,6 @@ fn give_index_back(index: u32) {
 impl Record {
     fn new() -> Record {
         Record {
-            storage: UnsafeCell::new([MaybeUninit::uninit(); INLINE_LEN / 8]),
             state: AtomicU8::new(RESERVED),
             is_taken: AtomicBool::new(false),
             is_over: AtomicBool::new(false),
@@ -144,12 +135,9 @@ impl Record {
             body: UnsafeCell::new(Body::Nothing),
             destroy_result: UnsafeCell::new(None),
             entry: UnsafeCell::new(None),
+            token: UnsafeCell::new(None),
             stage: Mutex::new(Stage::Nothing),
         }
-    }
-
-    pub(crate) fn storage(&self) -> *mut c_void {
-        self.storage.get().cast()
     }
 
     pub(crate) fn pool(&self) -> u64 {
@@ -178,15 +166,13 @@ impl Record {
         self.state.store(READY, Ordering::Release);
     }
 
-    pub(crate) fn is_reserved(&self) -> bool {
-        self.state.load(Ordering::Acquire) == RESERVED
-    }
-
     /// What is to be run.
     ///
     /// # Safety
     /// The record is reserved, and the caller's alone.
-    pub(crate) unsafe fn set_body(&self, body: Body, destroy_result: Option<Destroy>) {
+    pub(crate) unsafe fn set_body(&self, body: Body, destroy_result: Option<Destroy>, token: Option<CancelToken>) {
+        // SAFETY: passed on to the caller.
+        unsafe { *self.token.get() = token };
         // SAFETY: passed on to the caller.
         unsafe { *self.body.get() = body };
         // SAFETY: as above.
@@ -203,13 +189,8 @@ impl Record {
         let body = unsafe { *self.body.get() };
         let result = match body {
             Body::Nothing => std::ptr::null_mut(),
-            Body::Inline { run, .. } => {
-                // SAFETY: the caller's function, called once with what the caller has put there, as windlass.h says.
-                unsafe { run(self.storage()) };
-                std::ptr::null_mut()
-            }
             Body::Call { run, arg, destroy_arg } => {
-                // SAFETY: as above.
+                // SAFETY: the caller's function, called once with the caller's argument, as windlass.h says.
                 let result = unsafe { run(arg.get()) };
                 if let Some(destroy) = destroy_arg {
                     // SAFETY: as above, once, after the function.
@@ -231,15 +212,9 @@ impl Record {
         // SAFETY: this thread has moved the record to cancelled: the body is its own.
         match unsafe { *self.body.get() } {
             Body::Nothing => {}
-            Body::Inline { destroy, .. } => {
-                if let Some(destroy) = destroy {
-                    // SAFETY: the caller's function, called once with what the caller has put there.
-                    unsafe { destroy(self.storage()) };
-                }
-            }
             Body::Call { arg, destroy_arg, .. } => {
                 if let Some(destroy) = destroy_arg {
-                    // SAFETY: as above.
+                    // SAFETY: the caller's function, called once with the caller's argument, as windlass.h says.
                     unsafe { destroy(arg.get()) };
                 }
             }
@@ -256,6 +231,8 @@ impl Record {
         let destroy_result = unsafe { &mut *self.destroy_result.get() }.take();
         // SAFETY: as above.
         unsafe { *self.body.get() = Body::Nothing };
+        // SAFETY: as above.
+        unsafe { *self.token.get() = None };
         let has_result = self.state.load(Ordering::Acquire) == ENDED && !self.is_taken.load(Ordering::Acquire);
         let result = self.result();
         let stage = std::mem::replace(&mut *lock(&self.stage), Stage::Nothing);
@@ -345,7 +322,9 @@ impl Job {
     pub(crate) fn run(self) {
         // SAFETY: written before the record was made ready.
         let entry = unsafe { *self.0.entry.get() };
-        if entry.is_some_and(Entry::refuses_task) || !self.0.begin(RUNNING) {
+        // SAFETY: as above.
+        let is_cancelled = unsafe { &*self.0.token.get() }.as_ref().is_some_and(CancelToken::is_cancelled);
+        if is_cancelled || entry.is_some_and(Entry::refuses_task) || !self.0.begin(RUNNING) {
             // Given up in `drop`, unless it was before.
             return;
         }

@@ -1,7 +1,6 @@
 //! Tasks: spawned, prepared and tied, waited for, cancelled.
 
 use std::ffi::{c_int, c_void};
-use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -11,8 +10,9 @@ use windlass_pool::{Priority, Task, TaskOptions as RustOptions};
 use crate::here;
 use crate::life::{Opaque, lock};
 use crate::pools::{Access, User, check_same, enter, read_sized};
-use crate::record::{Body, Destroy, INLINE_LEN, RecordRef, Run, Stage};
+use crate::record::{Body, Destroy, RecordRef, Run, Stage};
 use crate::status::{Failure, Status, fail, guard, invalid, of_panic};
+use crate::tokens;
 
 /// `windlass_task_options`.
 #[derive(Debug, Clone, Copy)]
@@ -24,6 +24,7 @@ pub struct TaskOptions {
     pub destroy_result: Option<Destroy>,
     pub priority: c_int,
     pub reserved: c_int,
+    pub cancel: Opaque,
 }
 
 fn priority_of(number: c_int) -> Result<Priority, Failure> {
@@ -40,76 +41,24 @@ fn priority_of(number: c_int) -> Result<Priority, Failure> {
 /// # Safety
 /// As `read_sized`.
 unsafe fn options_of(options: *const TaskOptions) -> Result<(TaskOptions, Priority), Failure> {
-    let usual = TaskOptions { size: 0, destroy_arg: None, destroy_result: None, priority: 0, reserved: 0 };
+    let usual = TaskOptions {
+        size: 0,
+        destroy_arg: None,
+        destroy_result: None,
+        priority: 0,
+        reserved: 0,
+        cancel: std::ptr::null_mut(),
+    };
     // SAFETY: passed on to the caller.
     let options = unsafe { read_sized(options, size_of::<usize>()) }?.unwrap_or(usual);
     Ok((options, priority_of(options.priority)?))
 }
 
-fn function_of<F>(function: Option<F>) -> Result<F, Failure> {
+pub(crate) fn function_of<F>(function: Option<F>) -> Result<F, Failure> {
     function.ok_or_else(|| invalid("the function is NULL"))
 }
 
 // Spawning.
-
-/// Up to so many bytes of a closure that may be moved by copying them.
-#[derive(Clone, Copy)]
-struct Bytes<const WORDS: usize>([MaybeUninit<u64>; WORDS]);
-
-// SAFETY: whoever hands them over says that they may be run on any thread (windlass.h, `windlass_spawn_bytes`).
-unsafe impl<const WORDS: usize> Send for Bytes<WORDS> {}
-
-impl<const WORDS: usize> Bytes<WORDS> {
-    /// # Safety
-    /// So many bytes can be read, no more than fit.
-    unsafe fn read(from: *const c_void, len: usize) -> Bytes<WORDS> {
-        let mut bytes = Bytes([MaybeUninit::uninit(); WORDS]);
-        // SAFETY: passed on to the caller.
-        unsafe { std::ptr::copy_nonoverlapping(from.cast::<u8>(), bytes.0.as_mut_ptr().cast::<u8>(), len) };
-        bytes
-    }
-
-    fn spawn(self, access: &Access, run: Destroy) {
-        let entry = access.entry;
-        access.pool().spawn_detached(move || {
-            if entry.refuses_task() {
-                return;
-            }
-            let mut bytes = self;
-            let place = (&raw mut bytes).cast::<c_void>();
-            // SAFETY: the caller's function, called once with a copy of the caller's bytes, as windlass.h says.
-            unsafe { run(place) };
-        });
-    }
-}
-
-/// See `windlass.h`.
-///
-/// # Safety
-/// As the header says.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn windlass_spawn_bytes(
-    pool: Opaque,
-    bytes: *const c_void,
-    len: usize,
-    run: Option<Destroy>,
-) -> Status {
-    guard("windlass_spawn_bytes", || {
-        let run = function_of(run)?;
-        if len > INLINE_LEN || (bytes.is_null() && len > 0) {
-            return Err(invalid(format!("len = {len}: must be at most {INLINE_LEN}, of bytes that are there")));
-        }
-        let access = enter(pool)?;
-        if len <= 16 {
-            // SAFETY: passed on to the caller.
-            unsafe { Bytes::<2>::read(bytes, len) }.spawn(&access, run);
-        } else {
-            // SAFETY: as above; they fit.
-            unsafe { Bytes::<{ INLINE_LEN / 8 }>::read(bytes, len) }.spawn(&access, run);
-        }
-        Ok(())
-    })
-}
 
 /// See `windlass.h`.
 ///
@@ -132,7 +81,7 @@ pub unsafe extern "C" fn windlass_spawn(
         // SAFETY: passed on to the caller.
         let (options, priority) = unsafe { options_of(options) }?;
         let access = enter(pool)?;
-        let record = new_record(&access, function, arg, &options, !task.is_null());
+        let record = new_record(&access, function, arg, &options, !task.is_null())?;
         let job = record.job();
         record.make_ready();
         if task.is_null() {
@@ -155,12 +104,19 @@ pub unsafe extern "C" fn windlass_spawn(
     })
 }
 
-fn new_record(access: &Access, run: Run, arg: *mut c_void, options: &TaskOptions, with_handle: bool) -> RecordRef {
+fn new_record(
+    access: &Access,
+    run: Run,
+    arg: *mut c_void,
+    options: &TaskOptions,
+    with_handle: bool,
+) -> Result<RecordRef, Failure> {
+    let token = tokens::of(options.cancel)?;
     let record = RecordRef::new(access.entry, access.number, with_handle);
     let body = Body::Call { run, arg: User(arg), destroy_arg: options.destroy_arg };
     // SAFETY: the record is new.
-    unsafe { record.set_body(body, options.destroy_result) };
-    record
+    unsafe { record.set_body(body, options.destroy_result, token) };
+    Ok(record)
 }
 
 fn prepare(access: &Access, priority: Priority, run: impl FnOnce() + Send + 'static) -> windlass_pool::Prepared<()> {
@@ -190,7 +146,7 @@ pub unsafe extern "C" fn windlass_prepare(
         // SAFETY: passed on to the caller.
         let (options, priority) = unsafe { options_of(options) }?;
         let access = enter(pool)?;
-        let record = new_record(&access, function, arg, &options, true);
+        let record = new_record(&access, function, arg, &options, true)?;
         let job = record.job();
         // The pool may have no slot: then the job is dropped unready, and the argument stays the caller's.
         let prepared = catch_unwind(AssertUnwindSafe(|| prepare(&access, priority, move || job.run())));
@@ -207,51 +163,6 @@ pub unsafe extern "C" fn windlass_prepare(
                 std::panic::resume_unwind(panic)
             }
         }
-    })
-}
-
-/// See `windlass.h`.
-///
-/// # Safety
-/// As the header says.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn windlass_reserve(pool: Opaque, storage: *mut *mut c_void, task: *mut Opaque) -> Status {
-    guard("windlass_reserve", || {
-        if storage.is_null() || task.is_null() {
-            return Err(invalid("there is no place for the storage, or for the task: NULL"));
-        }
-        let access = enter(pool)?;
-        let record = RecordRef::new(access.entry, access.number, true);
-        // SAFETY: the caller's pointers, checked.
-        unsafe { *storage = record.storage() };
-        // SAFETY: as above.
-        unsafe { *task = record.number as Opaque };
-        Ok(())
-    })
-}
-
-/// See `windlass.h`.
-///
-/// # Safety
-/// As the header says.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn windlass_launch(task: Opaque, run: Option<Destroy>, destroy: Option<Destroy>) -> Status {
-    guard("windlass_launch", || {
-        let run = function_of(run)?;
-        let record = RecordRef::of(task)?;
-        let access = enter(record.pool() as Opaque)?;
-        // The lock, so that of two calls at the same time one comes too late.
-        let stage = lock(&record.stage);
-        if !record.is_reserved() || !record.life.has_handle() {
-            return Err(invalid("the task was not reserved, or was launched before"));
-        }
-        // SAFETY: the record is reserved, and the lock keeps others out.
-        unsafe { record.set_body(Body::Inline { run, destroy }, None) };
-        let job = record.job();
-        record.make_ready();
-        drop(stage);
-        access.pool().spawn_detached(move || job.run());
-        record.give_handle_back()
     })
 }
 
@@ -292,7 +203,9 @@ fn not_prepared() -> Failure {
 pub extern "C" fn windlass_task_continue_with(before: Opaque, next: Opaque) -> Status {
     guard("windlass_task_continue_with", || {
         let (before, next) = pair(before, next)?;
-        let _access = enter(before.pool() as Opaque)?;
+        // With both locked no task may run here, which might ask for one of them.
+        let access = enter(before.pool() as Opaque)?;
+        access.pool().ensure_slot();
         with_both(&before, &next, |first, second| {
             let Stage::Prepared(next) = second else { return Err(not_prepared()) };
             match first {
@@ -301,7 +214,7 @@ pub extern "C" fn windlass_task_continue_with(before: Opaque, next: Opaque) -> S
                 // It has ended: there is nothing to wait for.
                 Stage::Over => {}
                 Stage::Awaited | Stage::Lost => return Err(awaited()),
-                Stage::Nothing => return Err(invalid("the first task is reserved: only prepared ones can be tied")),
+                Stage::Nothing => return Err(invalid("the first task was given back: only prepared ones can be tied")),
             }
             Ok(())
         })
@@ -313,7 +226,9 @@ pub extern "C" fn windlass_task_continue_with(before: Opaque, next: Opaque) -> S
 pub extern "C" fn windlass_task_finish_with(child: Opaque, parent: Opaque) -> Status {
     guard("windlass_task_finish_with", || {
         let (child, parent) = pair(child, parent)?;
-        let _access = enter(child.pool() as Opaque)?;
+        // As above.
+        let access = enter(child.pool() as Opaque)?;
+        access.pool().ensure_slot();
         let ended = || fail(Status::Ended, "the parent has ended: attach its children before they can end it");
         with_both(&child, &parent, |first, second| {
             let Stage::Prepared(child) = first else { return Err(not_prepared()) };
@@ -322,7 +237,7 @@ pub extern "C" fn windlass_task_finish_with(child: Opaque, parent: Opaque) -> St
                 Stage::Scheduled(parent) => child.finish_with(parent).map_err(|_| ended()),
                 Stage::Over => Err(ended()),
                 Stage::Awaited | Stage::Lost => Err(awaited()),
-                Stage::Nothing => Err(invalid("the parent is reserved: only prepared ones can be tied")),
+                Stage::Nothing => Err(invalid("the parent was given back: only prepared ones can be tied")),
             }
         })
     })
@@ -381,7 +296,7 @@ unsafe fn wait(task: Opaque, timeout: Option<Duration>, result: *mut *mut c_void
     // Keeps the pool; one that has gone has run the task.
     let access = enter(record.pool() as Opaque).ok();
     let within = |f: &mut dyn FnMut() -> Result<(), Failure>| match &access {
-        Some(access) => here::within_pool(access.number, f),
+        Some(access) => here::within_pool(access.number, access.entry, f),
         None => f(),
     };
     within(&mut || wait_for_end(&record, access.as_ref(), timeout))?;

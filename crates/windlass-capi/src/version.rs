@@ -3,9 +3,9 @@
 use std::ffi::{c_char, c_int, c_uint};
 
 use crate::bursts::BurstConfig;
+use crate::closures::{ClosureKind, INLINE_LEN};
 use crate::graphs::GraphReport;
 use crate::pools::{Counters, PoolConfig, ShutdownReport};
-use crate::record::INLINE_LEN;
 use crate::tasks::TaskOptions;
 
 /// Counted up when a program compiled against an older header would not work any more.
@@ -34,6 +34,7 @@ pub extern "C" fn windlass_struct_size(which: c_int) -> usize {
         4 => size_of::<GraphReport>(),
         5 => size_of::<BurstConfig>(),
         6 => INLINE_LEN,
+        7 => size_of::<ClosureKind>(),
         _ => 0,
     }
 }

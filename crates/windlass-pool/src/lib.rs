@@ -153,6 +153,7 @@ mod worker;
 
 mod affinity;
 mod blocking;
+mod built;
 mod burst;
 mod cancel;
 mod continuation;
@@ -170,6 +171,7 @@ mod loom_tests;
 mod shuttle_tests;
 
 pub use blocking::blocking;
+pub use built::Built;
 pub use burst::{Burst, BurstConfig, Hot, Refused};
 pub use cancel::{CancelToken, Cancelled};
 pub use config::{PanicHook, PoolConfig, ThreadHook};

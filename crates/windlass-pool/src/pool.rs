@@ -251,6 +251,16 @@ impl Pool {
         })
     }
 
+    /// Sees to it that what this thread does next in the pool, a task or a tie, finds a slot. When the pool has none left,
+    /// tasks that wait in this thread's queue run here. For those who are about to tie tasks with a lock held that such a
+    /// task might ask for.
+    ///
+    /// # Panics
+    /// As [`prepare`](Pool::prepare).
+    pub fn ensure_slot(&self) {
+        with_lane(&self.shared, Lane::ensure_slot);
+    }
+
     // Structured work.
 
     /// Runs both closures, at the same time if somebody is free, and answers both values. May be called from anywhere,

@@ -116,7 +116,7 @@ unsafe fn cancel<F, T>(storage: *mut Storage) {
 
 /// # Safety
 /// See [`VTable::drop_outcome`].
-unsafe fn drop_outcome<T>(storage: *mut Storage) -> Option<Box<dyn Any + Send>> {
+pub(crate) unsafe fn drop_outcome<T>(storage: *mut Storage) -> Option<Box<dyn Any + Send>> {
     // SAFETY: the storage holds an `Outcome<T>`, by the contract of the table.
     let outcome = unsafe { take::<Outcome<T>>(storage) };
     match outcome {

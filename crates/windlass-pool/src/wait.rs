@@ -56,7 +56,7 @@ impl Lane {
         let count = if help == Help::Anything { DESCENDANTS_MAX } else { 1 };
         while !is_done() {
             if self.help(help, count) {
-                spin = self.spin();
+                spin.begin_again();
                 continue;
             }
             self.tell_tally();
@@ -106,7 +106,8 @@ impl Lane {
         let (mut spin, mut nap) = (self.spin(), NAP_MIN);
         while !predicate() {
             if self.help(Help::Anything, 1) {
-                (spin, nap) = (self.spin(), NAP_MIN);
+                spin.begin_again();
+                nap = NAP_MIN;
                 continue;
             }
             self.tell_tally();
@@ -230,6 +231,7 @@ impl Lane {
         is_free && !self.is_isolated.get()
     }
 
+    #[inline(always)]
     fn spin(&self) -> Spin {
         Spin::new(if self.shared.has_processors { self.shared.spin.max(WAIT_SPIN) } else { Duration::ZERO })
     }
@@ -319,24 +321,35 @@ impl Lane {
 /// Looking a little longer before sleeping: for as long as the pool says, by the clock.
 pub(crate) struct Spin {
     limit: Duration,
-    began: Option<Instant>,
     looks: u32,
+    /// When the clock was read first, which was after some looks.
+    began: Option<Instant>,
 }
 
 impl Spin {
+    #[inline(always)]
     pub(crate) fn new(limit: Duration) -> Spin {
-        Spin { limit, began: None, looks: 0 }
+        Spin { limit, looks: 0, began: None }
+    }
+
+    /// Something has happened: all the time is there again. Cheap, for it comes after every task.
+    #[inline(always)]
+    fn begin_again(&mut self) {
+        self.looks = 0;
     }
 
     /// Whether to look once more; lets a moment pass.
     pub(crate) fn goes_on(&mut self) -> bool {
-        self.looks += 1;
         if self.limit.is_zero() {
             return false;
         }
+        self.looks += 1;
         spin_loop();
         if !self.looks.is_multiple_of(LOOKS_PER_READING) {
             return true;
+        }
+        if self.looks == LOOKS_PER_READING {
+            self.began = None;
         }
         self.began.get_or_insert_with(Instant::now).elapsed() < self.limit
     }

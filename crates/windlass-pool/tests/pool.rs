@@ -1,7 +1,7 @@
 //! The promises of the pool, by its public interface only.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, Mutex, mpsc};
 use std::time::Duration;
 
@@ -406,4 +406,47 @@ fn two_pools_do_not_mix_up_their_workers() {
     .wait();
 
     assert_eq!(total.load(Ordering::SeqCst), 499_500);
+}
+
+/// Something that is run where it lies; it says where that is, and when it goes.
+struct Lying {
+    runs: Arc<AtomicUsize>,
+    drops: Arc<AtomicUsize>,
+    own_address: usize,
+}
+
+impl windlass_pool::Built for Lying {
+    fn run(&mut self) {
+        assert_eq!(std::ptr::from_ref(self).addr(), self.own_address, "it was moved");
+        self.runs.fetch_add(1, Ordering::Relaxed);
+        assert_ne!(self.runs.load(Ordering::Relaxed), 3, "the third one panics");
+    }
+}
+
+impl Drop for Lying {
+    fn drop(&mut self) {
+        self.drops.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn what_is_built_in_its_place_runs_there_once_and_is_dropped_once() {
+    let (runs, drops) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let hook: windlass_pool::PanicHook = Arc::new(|_| {});
+    // So few slots that some are built beside them, and run at once.
+    let config = PoolConfig { threads: 2, slot_count_max: 8, panic_hook: hook, ..PoolConfig::default() };
+    let pool = Pool::with(config).unwrap();
+
+    for _ in 0..1_000 {
+        let build = |place: *mut Lying| {
+            let lying = Lying { runs: Arc::clone(&runs), drops: Arc::clone(&drops), own_address: place.addr() };
+            // SAFETY: the place is free, as `spawn_built` says.
+            unsafe { place.write(lying) };
+        };
+        // SAFETY: it writes what it is asked for, and returns.
+        unsafe { pool.spawn_built(build) };
+    }
+    pool.wait_idle();
+
+    assert_eq!((runs.load(Ordering::Relaxed), drops.load(Ordering::Relaxed)), (1_000, 1_000));
 }

@@ -39,6 +39,7 @@ static void the_library_is_the_one_of_the_header(void) {
     CHECK_IS(windlass_struct_size(WINDLASS_GRAPH_REPORT), sizeof(windlass_graph_report));
     CHECK_IS(windlass_struct_size(WINDLASS_BURST_CONFIG), sizeof(windlass_burst_config));
     CHECK_IS(windlass_struct_size(WINDLASS_INLINE), WINDLASS_INLINE_SIZE);
+    CHECK_IS(windlass_struct_size(WINDLASS_CLOSURE), sizeof(windlass_closure));
     CHECK_IS(windlass_struct_size(99), 0);
     CHECK(strcmp(windlass_status_name(WINDLASS_STALE), "WINDLASS_STALE") == 0);
     CHECK(strcmp(windlass_status_name(-5), "unknown") == 0);
@@ -83,6 +84,15 @@ static void ca11_counts_and_names_that_cannot_be_are_refused_by_name(void) {
 static void loop_body(void *user, size_t first, size_t last) { (void)user, (void)first, (void)last; }
 static int always(void *user) { return user == NULL; }
 static size_t choose(void *arg) { return arg == NULL; }
+/* Counts the texts, and keeps the beginning of the last one. */
+static char shown[4096];
+static void show_text(void *user, const char *text, size_t len) {
+    if (user != NULL) ++*(int *)user;
+    size_t kept = len < sizeof shown - 1 ? len : sizeof shown - 1;
+    memcpy(shown, text, kept);
+    shown[kept] = 0;
+}
+static void build_nothing(void *place, void *from) { (void)place, (void)from; }
 static void take_item(void *user, void *item) { (void)user, (void)item; }
 
 static void ca01_null_is_refused_by_every_function(void) {
@@ -90,7 +100,8 @@ static void ca01_null_is_refused_by_every_function(void) {
     windlass_group *made_group, *no_group;
     windlass_graph *graph;
     windlass_burst *made_burst;
-    void *storage;
+    const windlass_closure good = {.build = build_nothing, .run = count_up};
+    const windlass_closure without_build = {.run = count_up}, without_run = {.build = build_nothing};
     CHECK_IS(windlass_graph_create(&graph), WINDLASS_OK);
     CHECK_IS(windlass_burst_create(NULL, &made_burst), WINDLASS_OK);
     CHECK_IS(windlass_group_create(pool, &made_group), WINDLASS_OK);
@@ -101,9 +112,9 @@ static void ca01_null_is_refused_by_every_function(void) {
         windlass_wait_until(NULL, always, NULL), windlass_wait_until(pool, NULL, NULL),
         windlass_spawn(NULL, add_one, NULL, NULL, &task), windlass_spawn(pool, NULL, NULL, NULL, &task),
         windlass_spawn_bytes(NULL, NULL, 0, count_up), windlass_spawn_bytes(pool, NULL, 8, count_up),
-        windlass_spawn_bytes(pool, NULL, 0, NULL), windlass_reserve(NULL, &storage, &task),
-        windlass_reserve(pool, NULL, &task), windlass_reserve(pool, &storage, NULL),
-        windlass_launch(NULL, count_up, NULL), windlass_prepare(NULL, add_one, NULL, NULL, &task),
+        windlass_spawn_bytes(pool, NULL, 0, NULL), windlass_spawn_closure(NULL, &good, NULL),
+        windlass_spawn_closure(pool, NULL, NULL), windlass_spawn_closure(pool, &without_build, NULL),
+        windlass_spawn_closure(pool, &without_run, NULL), windlass_prepare(NULL, add_one, NULL, NULL, &task),
         windlass_prepare(pool, NULL, NULL, NULL, &task), windlass_prepare(pool, add_one, NULL, NULL, NULL),
         windlass_task_continue_with(NULL, NULL), windlass_task_finish_with(NULL, NULL), windlass_task_schedule(NULL),
         windlass_task_wait(NULL, NULL), windlass_task_wait_timeout(NULL, 1, NULL), windlass_task_cancel(NULL),
@@ -121,10 +132,18 @@ static void ca01_null_is_refused_by_every_function(void) {
         windlass_burst_add_worker(made_burst, NULL, NULL, NULL, NULL), windlass_burst_send(NULL, NULL),
         windlass_burst_send_all(made_burst, NULL, 1), windlass_burst_send_all(NULL, NULL, 0),
         windlass_burst_offer(NULL, NULL), windlass_burst_dispatch_to(NULL, 0, NULL), windlass_burst_wait_idle(NULL),
-        windlass_burst_destroy(NULL),
+        windlass_burst_destroy(NULL), windlass_burst_broadcast(NULL, NULL),
+        windlass_burst_while_hot(NULL, count_up, NULL), windlass_burst_while_hot(made_burst, NULL, NULL),
+        windlass_token_create(NULL), windlass_token_cancel(NULL), windlass_token_destroy(NULL),
+        windlass_isolate(NULL, count_up, NULL), windlass_isolate(pool, NULL, NULL), windlass_blocking(NULL, NULL),
+        windlass_trace_start(NULL), windlass_trace_take(NULL, show_text, NULL), windlass_trace_take(pool, NULL, NULL),
+        windlass_graph_dot(NULL, show_text, NULL), windlass_graph_add_all(NULL, count_up, NULL, 0, NULL),
+        windlass_graph_add_all(graph, NULL, NULL, 0, NULL), windlass_graph_add_all(graph, count_up, NULL, 1, NULL),
+        windlass_graph_precede_all(NULL, NULL, 0), windlass_graph_precede_all(graph, NULL, 1),
     };
     for (size_t i = 0; i < sizeof answers / sizeof *answers; i++) CHECK_IS(answers[i], WINDLASS_INVALID);
     CHECK_IS(windlass_task_is_done(NULL), -1);
+    CHECK_IS(windlass_token_is_cancelled(NULL), -1);
     /* A handle of another kind is no better. */
     CHECK_IS(windlass_task_wait((windlass_task *)pool, NULL), WINDLASS_INVALID);
     CHECK_IS(windlass_pool_destroy((windlass_pool *)graph), WINDLASS_INVALID);
@@ -133,7 +152,7 @@ static void ca01_null_is_refused_by_every_function(void) {
     CHECK_IS(windlass_burst_destroy(made_burst), WINDLASS_OK);
 }
 
-static void a_task_gives_its_result_to_every_wait_and_then_its_handle_back(void) {
+static void c8_a_task_gives_its_result_to_every_wait_and_then_its_handle_back(void) {
     int item = 7;
     void *result = NULL;
     windlass_task *task;
@@ -161,6 +180,33 @@ static void ca04_a_handle_that_was_given_back_is_stale_also_after_its_place_is_u
         CHECK_IS(windlass_task_is_done(old), -1);
         CHECK_IS(windlass_task_release(next), WINDLASS_OK);
     }
+}
+
+static void ca03_a_pool_that_was_destroyed_is_stale_for_every_call(void) {
+    windlass_pool *old, *next;
+    windlass_task *task;
+    windlass_group *group;
+    int number = 1;
+    CHECK_IS(windlass_pool_create(NULL, &old), WINDLASS_OK);
+    CHECK_IS(windlass_spawn(old, add_one, &number, NULL, &task), WINDLASS_OK);
+    CHECK_IS(windlass_group_create(old, &group), WINDLASS_OK);
+    CHECK_IS(windlass_pool_destroy(old), WINDLASS_OK);
+    /* The next one has its place. */
+    CHECK_IS(windlass_pool_create(NULL, &next), WINDLASS_OK);
+    CHECK_IS(windlass_spawn(old, add_one, NULL, NULL, NULL), WINDLASS_STALE);
+    CHECK_IS(windlass_spawn_bytes(old, &number, sizeof number, count_up), WINDLASS_STALE);
+    CHECK_IS(windlass_wait_idle(old), WINDLASS_STALE);
+    CHECK_IS(windlass_join(old, count_up, NULL, count_up, NULL), WINDLASS_STALE);
+    CHECK_IS(windlass_group_spawn(group, count_up, NULL), WINDLASS_STALE);
+    CHECK_IS(windlass_pool_destroy(old), WINDLASS_STALE);
+    CHECK_IS(windlass_pool_shutdown(old, WINDLASS_DRAIN, 0, NULL), WINDLASS_STALE);
+    /* What was spawned has run, and its result is there. */
+    void *result = NULL;
+    CHECK_IS(windlass_task_wait(task, &result), WINDLASS_OK);
+    CHECK(result == &number);
+    CHECK_IS(windlass_task_release(task), WINDLASS_OK);
+    CHECK_IS(windlass_group_destroy(group), WINDLASS_OK);
+    CHECK_IS(windlass_pool_destroy(next), WINDLASS_OK);
 }
 
 static atomic_int destroyed_args, destroyed_results;
@@ -312,28 +358,85 @@ static void prepared_tasks_run_in_the_order_they_are_tied(void) {
     for (int i = 0; i < 5; i++) CHECK_IS(windlass_task_release(all[i]), WINDLASS_OK);
 }
 
-static void build_and_count(void *storage) {
-    atomic_fetch_add(&count, *(int *)storage);
+static windlass_task *tied[2];
+
+static void look_at_both(void *arg) {
+    (void)arg;
+    for (int i = 0; i < 2; i++) CHECK_IS(windlass_task_is_done(tied[i]), 0);
+    atomic_fetch_add(&count, 1);
 }
 
-static void a_reserved_task_runs_what_was_built_in_it(void) {
-    void *storage;
-    windlass_task *task;
+/* A tie takes a slot. When all were taken, a queued task was run for it with both tasks locked: one that asked for them
+ * hung. */
+static void a_tie_without_room_runs_others_with_nothing_locked(void) {
+    windlass_pool *made;
+    windlass_pool_config config = {.size = sizeof config, .is_deterministic = 1, .seed = 1, .task_count_max = 4};
+    CHECK_IS(windlass_pool_create(&config, &made), WINDLASS_OK);
     atomic_store(&count, 0);
-    CHECK_IS(windlass_reserve(pool, &storage, &task), WINDLASS_OK);
-    CHECK_IS((intptr_t)storage % 16, 0);
-    memset(storage, 0, WINDLASS_INLINE_SIZE);
-    *(int *)storage = 5;
-    CHECK_IS(windlass_task_wait(task, NULL), WINDLASS_INVALID);
-    CHECK_IS(windlass_launch(task, NULL, NULL), WINDLASS_INVALID);
-    CHECK_IS(windlass_launch(task, build_and_count, NULL), WINDLASS_OK);
-    CHECK_IS(windlass_launch(task, build_and_count, NULL), WINDLASS_STALE);
-    CHECK_IS(windlass_reserve(pool, &storage, &task), WINDLASS_OK);
-    CHECK_IS(windlass_task_release(task), WINDLASS_OK);
-    int bytes = 7;
-    CHECK_IS(windlass_spawn_bytes(pool, &bytes, sizeof bytes, build_and_count), WINDLASS_OK);
+    for (int i = 0; i < 2; i++) CHECK_IS(windlass_prepare(made, add_one, NULL, NULL, &tied[i]), WINDLASS_OK);
+    for (int i = 0; i < 2; i++) CHECK_IS(windlass_spawn_bytes(made, NULL, 0, look_at_both), WINDLASS_OK);
+    CHECK_IS(windlass_task_continue_with(tied[0], tied[1]), WINDLASS_OK);
+    CHECK(count > 0);
+    for (int i = 2; i-- > 0;) CHECK_IS(windlass_task_schedule(tied[i]), WINDLASS_OK);
+    CHECK_IS(windlass_pool_destroy(made), WINDLASS_OK);
+    CHECK_IS(count, 4);
+    for (int i = 0; i < 2; i++) CHECK_IS(windlass_task_release(tied[i]), WINDLASS_OK);
+}
+
+static void read_and_count(void *storage) { atomic_fetch_add(&count, *(int *)storage); }
+
+static void build_number(void *place, void *from) {
+    CHECK_IS((intptr_t)place % 16, 0);
+    *(int *)place = *(int *)from + 1;
+}
+
+static void count_destroyed(void *storage) { atomic_fetch_add(&count, 1000 * *(int *)storage); }
+
+static const windlass_closure number_kind = {.size = sizeof(int), build_number, read_and_count, count_destroyed};
+
+static void a_closure_is_built_in_its_place_and_runs_there(void) {
+    int number = 5;
+    atomic_store(&count, 0);
+    CHECK_IS(windlass_spawn_closure(pool, &number_kind, &number), WINDLASS_OK);
+    number = 6;
+    CHECK_IS(windlass_spawn_bytes(pool, &number, sizeof number, read_and_count), WINDLASS_OK);
+    char bytes[WINDLASS_INLINE_SIZE] = {0};
+    memcpy(bytes, &(int){20}, sizeof(int));
+    for (size_t len = sizeof(int); len <= sizeof bytes; len++) {
+        CHECK_IS(windlass_spawn_bytes(pool, bytes, len, read_and_count), WINDLASS_OK);
+    }
     windlass_wait_idle(pool);
-    CHECK_IS(count, 12);
+    CHECK_IS(count, 6 + 6 + 20 * (WINDLASS_INLINE_SIZE - (int)sizeof(int) + 1));
+    windlass_closure large = number_kind;
+    large.size = WINDLASS_INLINE_SIZE + 1;
+    CHECK_IS(windlass_spawn_closure(pool, &large, &number), WINDLASS_INVALID);
+}
+
+static void a_closure_that_is_cancelled_is_destroyed_instead(void) {
+    windlass_pool *made;
+    windlass_pool_config config = {.size = sizeof config, .threads = 1};
+    CHECK_IS(windlass_pool_create(&config, &made), WINDLASS_OK);
+    atomic_store(&gate, 0);
+    atomic_store(&count, 0);
+    CHECK_IS(windlass_spawn(made, wait_for_gate, NULL, NULL, NULL), WINDLASS_OK);
+    int number = 1;
+    for (int i = 0; i < 3; i++) CHECK_IS(windlass_spawn_closure(made, &number_kind, &number), WINDLASS_OK);
+    CHECK_IS(windlass_pool_shutdown(made, WINDLASS_ABANDON, 0, NULL), WINDLASS_OK);
+    atomic_store(&gate, 1);
+    while (atomic_load(&count) < 6000) usleep(100);
+    CHECK_IS(count, 6000);
+}
+
+/* With few slots they are used again, and tasks run here for want of one; none is lost or run twice. */
+static void more_closures_than_slots_run_all_the_same(void) {
+    windlass_pool *made;
+    windlass_pool_config config = {.size = sizeof config, .threads = 2, .task_count_max = 4};
+    CHECK_IS(windlass_pool_create(&config, &made), WINDLASS_OK);
+    atomic_store(&count, 0);
+    int number = 0;
+    for (int i = 0; i < 10000; i++) CHECK_IS(windlass_spawn_closure(made, &number_kind, &number), WINDLASS_OK);
+    CHECK_IS(windlass_pool_destroy(made), WINDLASS_OK);
+    CHECK_IS(count, 10000);
 }
 
 static int is_ten(void *arg) {
@@ -545,6 +648,155 @@ static void ca13_workers_leave_signals_to_the_program(void) {
     CHECK(sigismember(&signals, SIGTERM) && sigismember(&signals, SIGCHLD) && !sigismember(&signals, SIGSEGV));
 }
 
+static void a_token_keeps_all_its_tasks_from_running(void) {
+    windlass_pool *made;
+    windlass_pool_config config = {.size = sizeof config, .threads = 1};
+    windlass_token *token;
+    CHECK_IS(windlass_pool_create(&config, &made), WINDLASS_OK);
+    CHECK_IS(windlass_token_create(&token), WINDLASS_OK);
+    windlass_task_options options = {.size = sizeof options, .cancel = token, .destroy_arg = destroy_arg};
+    windlass_task *tasks[3];
+    int args[3];
+    atomic_store(&gate, 0);
+    atomic_store(&count, 0);
+    atomic_store(&destroyed_args, 0);
+    CHECK_IS(windlass_spawn(made, wait_for_gate, NULL, NULL, NULL), WINDLASS_OK);
+    for (int i = 0; i < 3; i++) CHECK_IS(windlass_spawn(made, add_one, &args[i], &options, &tasks[i]), WINDLASS_OK);
+    CHECK_IS(windlass_token_is_cancelled(token), 0);
+    CHECK_IS(windlass_token_cancel(token), WINDLASS_OK);
+    CHECK_IS(windlass_token_is_cancelled(token), 1);
+    CHECK_IS(windlass_token_destroy(token), WINDLASS_OK);
+    CHECK_IS(windlass_token_cancel(token), WINDLASS_STALE);
+    CHECK_IS(windlass_spawn(made, add_one, NULL, &options, NULL), WINDLASS_STALE);
+    atomic_store(&gate, 1);
+    for (int i = 0; i < 3; i++) {
+        CHECK_IS(windlass_task_wait(tasks[i], NULL), WINDLASS_CANCELLED);
+        CHECK_IS(windlass_task_release(tasks[i]), WINDLASS_OK);
+    }
+    CHECK_IS(windlass_pool_destroy(made), WINDLASS_OK);
+    CHECK_IS(count, 0);
+    CHECK_IS(destroyed_args, 3);
+}
+
+static windlass_task *foreign;
+
+static void spawn_and_wait(void *arg) {
+    windlass_task *own;
+    CHECK_IS(windlass_spawn(arg, add_one, NULL, NULL, &own), WINDLASS_OK);
+    CHECK_IS(windlass_task_wait(own, NULL), WINDLASS_OK);
+    CHECK_IS(windlass_task_release(own), WINDLASS_OK);
+    CHECK_IS(windlass_task_is_done(foreign), 0);
+}
+
+static void *wait_isolated(void *arg) {
+    CHECK_IS(windlass_spawn(arg, add_one, NULL, NULL, &foreign), WINDLASS_OK);
+    CHECK_IS(windlass_isolate(arg, spawn_and_wait, arg), WINDLASS_OK);
+    return arg;
+}
+
+static void what_waits_in_isolation_runs_only_its_own(void) {
+    windlass_pool *made;
+    windlass_pool_config config = {.size = sizeof config, .threads = 1};
+    windlass_task *task;
+    CHECK_IS(windlass_pool_create(&config, &made), WINDLASS_OK);
+    atomic_store(&count, 0);
+    CHECK_IS(windlass_spawn(made, wait_isolated, made, NULL, &task), WINDLASS_OK);
+    while (windlass_task_is_done(task) == 0) usleep(100);
+    CHECK_IS(windlass_pool_destroy(made), WINDLASS_OK);
+    CHECK_IS(windlass_task_release(task), WINDLASS_OK);
+    CHECK_IS(windlass_task_release(foreign), WINDLASS_OK);
+    CHECK_IS(count, 2);
+}
+
+static void open_gate(void *arg) {
+    (void)arg;
+    atomic_store(&gate, 1);
+}
+
+static void wait_until_open(void *arg) { wait_for_gate(arg); }
+
+static void *block(void *arg) {
+    CHECK_IS(windlass_blocking(wait_until_open, arg), WINDLASS_OK);
+    return arg;
+}
+
+static void another_thread_takes_the_place_of_one_that_blocks(void) {
+    windlass_pool *made;
+    windlass_pool_config config = {.size = sizeof config, .threads = 1};
+    CHECK_IS(windlass_pool_create(&config, &made), WINDLASS_OK);
+    atomic_store(&gate, 0);
+    CHECK_IS(windlass_spawn(made, block, NULL, NULL, NULL), WINDLASS_OK);
+    /* Behind the one that blocks, on the only worker. */
+    int nothing = 0;
+    CHECK_IS(windlass_spawn_bytes(made, &nothing, sizeof nothing, open_gate), WINDLASS_OK);
+    CHECK_IS(windlass_pool_destroy(made), WINDLASS_OK);
+    atomic_store(&gate, 0);
+    CHECK_IS(windlass_blocking(open_gate, NULL), WINDLASS_OK);
+    CHECK_IS(gate, 1);
+}
+
+static void a_trace_and_a_drawing_are_shown_once(void) {
+    int texts = 0;
+    windlass_task *task;
+    CHECK_IS(windlass_trace_start(pool), WINDLASS_OK);
+    CHECK_IS(windlass_spawn(pool, add_one, NULL, NULL, &task), WINDLASS_OK);
+    CHECK_IS(windlass_task_wait(task, NULL), WINDLASS_OK);
+    CHECK_IS(windlass_task_release(task), WINDLASS_OK);
+    windlass_wait_idle(pool);
+    CHECK_IS(windlass_trace_take(pool, show_text, &texts), WINDLASS_OK);
+    CHECK(strstr(shown, "traceEvents") != NULL || strstr(shown, "\"ph\"") != NULL);
+    windlass_graph *graph;
+    int numbers[3] = {0};
+    void *args[3] = {&numbers[0], &numbers[1], &numbers[2]};
+    windlass_edge edges[2] = {{0, 1}, {1, 2}};
+    uint32_t first = 9;
+    CHECK_IS(windlass_graph_create(&graph), WINDLASS_OK);
+    CHECK_IS(windlass_graph_add_all(graph, count_up, args, 3, &first), WINDLASS_OK);
+    CHECK_IS(first, 0);
+    windlass_edge wrong[2] = {{0, 1}, {1, 3}};
+    CHECK_IS(windlass_graph_precede_all(graph, wrong, 2), WINDLASS_INVALID);
+    CHECK_IS(windlass_graph_precede_all(graph, edges, 2), WINDLASS_OK);
+    CHECK_IS(windlass_graph_name(graph, 1, "middle"), WINDLASS_OK);
+    CHECK_IS(windlass_graph_dot(graph, show_text, &texts), WINDLASS_GRAPH);
+    CHECK_IS(windlass_graph_seal(graph), WINDLASS_OK);
+    CHECK_IS(windlass_graph_dot(graph, show_text, &texts), WINDLASS_OK);
+    CHECK(strstr(shown, "middle") != NULL);
+    CHECK_IS(texts, 2);
+    atomic_store(&count, 0);
+    CHECK_IS(windlass_graph_run(graph, pool, 1, NULL), WINDLASS_OK);
+    CHECK_IS(count, 3);
+    CHECK_IS(windlass_graph_destroy(graph), WINDLASS_OK);
+}
+
+static windlass_burst *warm;
+
+static void count_item(void *user, void *item) {
+    (void)item;
+    atomic_fetch_add((atomic_int *)user, 1);
+}
+
+static void send_some(void *arg) {
+    for (int i = 0; i < 50; i++) CHECK_IS(windlass_burst_send(warm, arg), WINDLASS_OK);
+    CHECK_IS(windlass_burst_wait_idle(warm), WINDLASS_OK);
+}
+
+static void a_burst_is_kept_hot_and_tells_all(void) {
+    static atomic_int taken[2];
+    int item = 0;
+    CHECK_IS(windlass_burst_create(NULL, &warm), WINDLASS_OK);
+    CHECK_IS(windlass_burst_broadcast(warm, &item), WINDLASS_REFUSED);
+    for (int i = 0; i < 2; i++) {
+        CHECK_IS(windlass_burst_add_worker(warm, count_item, &taken[i], NULL, NULL), WINDLASS_OK);
+    }
+    CHECK_IS(windlass_burst_broadcast(warm, &item), WINDLASS_OK);
+    CHECK_IS(windlass_burst_wait_idle(warm), WINDLASS_OK);
+    CHECK_IS(taken[0], 1);
+    CHECK_IS(taken[1], 1);
+    CHECK_IS(windlass_burst_while_hot(warm, send_some, &item), WINDLASS_OK);
+    CHECK_IS(taken[0] + taken[1], 52);
+    CHECK_IS(windlass_burst_destroy(warm), WINDLASS_OK);
+}
+
 static void counters_count(void) {
     unsigned threads = 0;
     uint64_t run = 0;
@@ -580,14 +832,18 @@ int main(void) {
     RUN(ca10_a_config_of_another_version_is_read_as_far_as_it_goes);
     RUN(ca11_counts_and_names_that_cannot_be_are_refused_by_name);
     RUN(ca01_null_is_refused_by_every_function);
-    RUN(a_task_gives_its_result_to_every_wait_and_then_its_handle_back);
+    RUN(c8_a_task_gives_its_result_to_every_wait_and_then_its_handle_back);
+    RUN(ca03_a_pool_that_was_destroyed_is_stale_for_every_call);
     RUN(ca04_a_handle_that_was_given_back_is_stale_also_after_its_place_is_used_again);
     RUN(destructors_are_called_exactly_once);
     RUN(a_wait_has_its_time);
     RUN(several_threads_may_wait_for_one_task);
     RUN(ca05_a_wait_for_oneself_is_told);
     RUN(prepared_tasks_run_in_the_order_they_are_tied);
-    RUN(a_reserved_task_runs_what_was_built_in_it);
+    RUN(a_tie_without_room_runs_others_with_nothing_locked);
+    RUN(a_closure_is_built_in_its_place_and_runs_there);
+    RUN(a_closure_that_is_cancelled_is_destroyed_instead);
+    RUN(more_closures_than_slots_run_all_the_same);
     RUN(joins_loops_and_predicates_wait_for_all);
     RUN(a_group_is_waited_for_with_what_its_tasks_spawn);
     RUN(graphs_are_checked_and_run_again_and_again);
@@ -595,6 +851,11 @@ int main(void) {
     RUN(shutdown_ends_in_the_way_it_is_told);
     RUN(ca02_a_pool_is_destroyed_while_another_thread_waits);
     RUN(ca13_workers_leave_signals_to_the_program);
+    RUN(a_token_keeps_all_its_tasks_from_running);
+    RUN(what_waits_in_isolation_runs_only_its_own);
+    RUN(another_thread_takes_the_place_of_one_that_blocks);
+    RUN(a_trace_and_a_drawing_are_shown_once);
+    RUN(a_burst_is_kept_hot_and_tells_all);
     RUN(counters_count);
     RUN(a_seed_makes_an_order);
     CHECK_IS(windlass_pool_destroy(pool), WINDLASS_OK);

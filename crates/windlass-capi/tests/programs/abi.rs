@@ -49,12 +49,20 @@ fn the_shared_library_says_its_name_to_the_loader_and_stays() {
 fn ca15_the_headers_are_good_in_every_version_of_c_and_cpp() {
     let folder = folder("headers");
     let both = ["pool.h", "windlass.h"];
-    let languages: [(&str, &str, &[&str], &[&str]); 3] = [
-        ("cc", "c", &["c99", "c11", "c17"], &both),
-        ("g++", "cpp", &["c++11", "c++17", "c++20"], &both),
+    let (c, cpp): (&[&str], &[&str]) = (&["c99", "c11", "c17"], &["c++11", "c++17", "c++20"]);
+    let languages: [(&str, &str, &[&str], &[&str]); 6] = [
+        ("cc", "c", c, &both),
+        ("clang", "c", c, &both),
+        ("g++", "cpp", cpp, &both),
+        ("clang++", "cpp", cpp, &both),
         ("g++", "cpp", &["c++20"], &["windlass.hpp"]),
+        ("clang++", "cpp", &["c++20"], &["windlass.hpp"]),
     ];
     for (compiler, extension, standards, headers) in languages {
+        if !answers(compiler) {
+            skip(&format!("{compiler} is not installed"));
+            continue;
+        }
         for header in headers {
             let source = folder.join(header).with_extension(extension);
             std::fs::write(&source, format!("#include \"{header}\"\n")).expect("a file can be written");

@@ -1,0 +1,2 @@
+// Compiles where oneTBB is installed.
+#include <tbb/task_group.h>
