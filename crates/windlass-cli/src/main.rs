@@ -25,6 +25,7 @@ mod signals;
 mod stats;
 mod store;
 mod time;
+mod web;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -68,6 +69,8 @@ enum Command {
     Demo(demo::Arguments),
     /// Work the queues until told to stop
     Serve(serve::Arguments),
+    /// Serve the dashboard
+    Web(web::Arguments),
     /// Enqueue a job
     Enqueue(enqueue::Arguments),
     /// List the queues
@@ -117,6 +120,7 @@ fn run(common: &Common, command: Command) -> anyhow::Result<()> {
     match command {
         Command::Demo(arguments) => demo::run(common, &arguments),
         Command::Serve(arguments) => serve::run(common, &arguments),
+        Command::Web(arguments) => web::run(common, &arguments),
         Command::Enqueue(arguments) => enqueue::run(common, &arguments),
         Command::Queues => queues::run(common),
         Command::Jobs(arguments) => jobs::run(common, &arguments),

@@ -1,9 +1,11 @@
 //! `windlass serve`: works the queues with the kinds this program has.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use windlass::server::{RunningServer, Server, StopReport};
 
+use crate::web::{self, Dashboard};
 use crate::{Common, config, demo, output, signals};
 
 #[derive(Debug, clap::Args)]
@@ -20,17 +22,33 @@ pub(crate) struct Arguments {
     /// How long this process may be silent before others take its jobs, such as 15s
     #[arg(long, value_name = "SPAN")]
     lease: Option<String>,
+    /// Also serve the dashboard here, such as 127.0.0.1:7420; who may come is said in [web] of the configuration file
+    #[arg(long, value_name = "ADDRESS")]
+    web: Option<SocketAddr>,
 }
 
 pub(crate) fn run(common: &Common, arguments: &Arguments) -> anyhow::Result<()> {
     let settings = config::read(common, &flags(arguments))?.settings;
+    let look = |listen| web::Settings::read(common, &web::Flags::listening(listen));
+    let look = arguments.web.map(look).transpose()?;
     let store = windlass::open(&settings.store)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let report = runtime.block_on(async {
+        // Before the server: an address that is not to be had should be known before a job is leased.
+        let dashboard = match look {
+            Some(settings) => Some(Dashboard::start(Arc::clone(&store), settings).await?),
+            None => None,
+        };
         let server = Server::new(Arc::clone(&store), demo::handlers(), settings.server)?.start().await?;
         output::error(&format!("windlass: serving {} as {}", store.describe().url, server.member()));
+        if let Some(dashboard) = &dashboard {
+            output::error(&format!("windlass: the dashboard is at {}", dashboard.url()));
+        }
         signals::until_stop(&server).await?;
         let report = stop(server).await;
+        if let Some(dashboard) = dashboard {
+            dashboard.stop().await;
+        }
         store.close().await?;
         anyhow::Ok(report)
     })?;
@@ -47,7 +65,7 @@ pub(crate) fn run(common: &Common, arguments: &Arguments) -> anyhow::Result<()> 
 async fn stop(server: RunningServer) -> Option<StopReport> {
     tokio::select! {
         report = server.stop() => Some(report),
-        _ = signals::until_second_stop() => None,
+        _ = signals::until_stop_signal() => None,
     }
 }
 
