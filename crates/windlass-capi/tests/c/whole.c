@@ -29,6 +29,14 @@ static void *wait_for_gate(void *arg) {
     return arg;
 }
 
+static atomic_int is_held;
+
+/* Holds a worker at the gate, and says so. */
+static void *hold(void *arg) {
+    atomic_store(&is_held, 1);
+    return wait_for_gate(arg);
+}
+
 static void the_library_is_the_one_of_the_header(void) {
     CHECK_IS(windlass_abi_version(), WINDLASS_ABI_VERSION);
     CHECK(strchr(windlass_version(), '.') != NULL);
@@ -465,12 +473,7 @@ static void a_tie_that_takes_no_slot_needs_none(void) {
     for (int i = 0; i < 3; i++) CHECK_IS(windlass_task_release(tasks[i]), WINDLASS_OK);
 }
 
-static atomic_int is_held, is_closing;
-
-static void *hold(void *arg) {
-    atomic_store(&is_held, 1);
-    return wait_for_gate(arg);
-}
+static atomic_int is_closing;
 
 static windlass_pool *crowded;
 
@@ -713,8 +716,9 @@ static void shutdown_ends_in_the_way_it_is_told(void) {
     atomic_store(&gate, 0);
     atomic_store(&count, 0);
     int before = atomic_load(&destroyed_args);
-    CHECK_IS(windlass_spawn(made, wait_for_gate, NULL, NULL, NULL), WINDLASS_OK);
-    usleep(20000);
+    atomic_store(&is_held, 0);
+    CHECK_IS(windlass_spawn(made, hold, NULL, NULL, NULL), WINDLASS_OK);
+    while (!atomic_load(&is_held)) usleep(100);
     for (int i = 0; i < 10; i++) CHECK_IS(windlass_spawn(made, add_one, NULL, &options, NULL), WINDLASS_OK);
     CHECK_IS(windlass_pool_shutdown(made, WINDLASS_CANCEL_QUEUED, 30, &report), WINDLASS_TIMEOUT);
     CHECK_IS(report.is_finished, 0);
