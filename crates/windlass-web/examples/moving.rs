@@ -2,6 +2,8 @@
 //!
 //! `cargo run --package windlass-web --example moving [PORT]`
 
+#![expect(clippy::print_stdout, reason = "what it says is for whoever started it")]
+
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -4,6 +4,8 @@
 //! `cargo run --package windlass-web --example seeded STORE_URL`. It prints the ids of some jobs as JSON when everything
 //! is in its state, then goes on until its standard input ends, or until it is ordered to stop.
 
+#![expect(clippy::print_stdout, reason = "what it says is for whoever started it")]
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;

@@ -135,8 +135,8 @@ fn texts(page: &Html, selector: &str) -> Vec<String> {
 }
 
 fn values(page: &Html, selector: &str, attribute: &str) -> Vec<String> {
-    let elements = page.select(&Selector::parse(selector).unwrap()).map(|element| element.value());
-    elements.map(|element| element.attr(attribute).unwrap().to_owned()).collect()
+    let selector = Selector::parse(selector).unwrap();
+    page.select(&selector).map(|element| element.value().attr(attribute).unwrap().to_owned()).collect()
 }
 
 #[test]
