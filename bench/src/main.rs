@@ -1,5 +1,6 @@
 //! `cargo xtask bench [NAME…]`: what the embedded store and the server on top of it do, on this machine, in one run.
-//! `cargo xtask bench pool|graph|burst|cpp [--quick] [WORKLOAD…]` are suites of their own, about the pool of tasks.
+//! `cargo xtask bench pool|graph|burst|cpp [--quick] [WORKLOAD…]` are suites of their own, about the pool of tasks;
+//! `cargo xtask bench jobs [--quick] [redis|sqlite]` is one about jobs, beside other job systems.
 //!
 //! Every scenario is a question. Figures are medians of [`REPEATS`] repetitions, with the least beside them; the bare
 //! library is measured in the same run, for a ratio means more than a number of one machine.
@@ -16,6 +17,7 @@ mod burst;
 mod cpp;
 mod graph;
 mod pool;
+mod redis;
 
 use std::time::Duration;
 
@@ -41,6 +43,7 @@ fn main() {
         Some(("graph", workloads)) => return graph::run(workloads),
         Some(("burst", workloads)) => return burst::KIND.run(workloads),
         Some(("cpp", workloads)) => return cpp::KIND.run(workloads),
+        Some(("jobs", workloads)) => return redis::KIND.run(workloads),
         _ => {}
     }
     if wanted.is_empty() {
@@ -53,6 +56,7 @@ fn main() {
         println!("graph      graphs of tasks, in the same way: {}", graph::KIND.names());
         println!("burst      bursts to threads that sleep: {}", burst::KIND.names());
         println!("cpp        the pool from C and C++, beside oneTBB: {}", cpp::KIND.names());
+        println!("jobs       jobs through a store, beside other job systems: {}", redis::KIND.names());
         return;
     }
     let known = |word: &str| word == "all" || SCENARIOS.iter().any(|(name, ..)| *name == word);

@@ -4,6 +4,8 @@ require "json"
 require "sidekiq"
 require "sidekiq/api"
 
+# The packaged client warns of calls that the packaged Sidekiq makes.
+Redis.silence_deprecations = true
 Sidekiq.configure_client { |config| config.redis = { url: ENV.fetch("REDIS_URL") } }
 value = TOPLEVEL_BINDING.eval(File.read(ARGV.fetch(0)), ARGV.fetch(0))
 File.write(ARGV.fetch(1), JSON.generate(value))

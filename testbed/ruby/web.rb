@@ -6,6 +6,8 @@ require "rack/handler/webrick"
 require "sidekiq"
 require "sidekiq/web"
 
+# The packaged client warns of calls that the packaged Sidekiq makes.
+Redis.silence_deprecations = true
 Sidekiq.configure_client { |config| config.redis = { url: ENV.fetch("REDIS_URL") } }
 page = Rack::Builder.new do
   use Rack::Session::Cookie, secret: SecureRandom.hex(32), same_site: true

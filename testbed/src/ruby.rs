@@ -25,6 +25,10 @@ const ASK_LIMIT: Duration = Duration::from_secs(60);
 const ASK: &str = include_str!("../ruby/ask.rb");
 const WEB: &str = include_str!("../ruby/web.rb");
 
+/// In front of a test's classes, on their first line: the packaged client warns of a call that the packaged Sidekiq
+/// makes for each job.
+const QUIET: &str = "Redis.silence_deprecations = true; ";
+
 /// A place for Ruby programs that look at one Redis.
 #[derive(Debug)]
 pub struct Ruby {
@@ -122,7 +126,7 @@ impl Ruby {
     /// When it ends instead, with what it printed.
     pub fn work(&self, source: &str, options: &WorkOptions) -> Result<SidekiqWorker> {
         let (file, log) = (self.file("workers.rb"), self.file("log"));
-        std::fs::write(&file, source).context("cannot write the workers")?;
+        std::fs::write(&file, format!("{QUIET}{source}")).context("cannot write the workers")?;
         let mut sidekiq = Command::new("sidekiq");
         sidekiq.arg("-r").arg(&file).args(["-e", "production"]);
         sidekiq.args(["-c", &options.concurrency.to_string(), "-t", &options.stop_seconds.to_string()]);

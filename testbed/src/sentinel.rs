@@ -11,8 +11,9 @@ use crate::wait;
 /// What the sentinels call the master.
 pub const MASTER_NAME: &str = "windlass";
 
-/// How long a server is silent before a sentinel calls it down.
-const DOWN_AFTER: Duration = Duration::from_millis(500);
+/// How long a server is silent before a sentinel calls it down. Sentinels ask every second, and with a shorter time,
+/// half of which passes before the first question, they were seen to depose every master that they had just made.
+const DOWN_AFTER: Duration = Duration::from_secs(2);
 
 /// Two servers and some sentinels. All are ended when it is dropped.
 #[derive(Debug)]
@@ -148,7 +149,7 @@ impl SentinelSet {
 }
 
 fn start_sentinel(master: &RedisServer, quorum: usize, options: &RedisOptions) -> Result<RedisServer> {
-    let timeout = (DOWN_AFTER * 6).as_millis();
+    let timeout = (DOWN_AFTER * 3).as_millis();
     let mut watching = RedisOptions { flavor: options.flavor, ..RedisOptions::default() }
         .with("sentinel monitor", &format!("{MASTER_NAME} 127.0.0.1 {} {quorum}", master.port()))
         .with("sentinel down-after-milliseconds", &format!("{MASTER_NAME} {}", DOWN_AFTER.as_millis()))

@@ -17,7 +17,20 @@ pub const LIMIT: Duration = Duration::from_secs(30);
 ///
 /// # Errors
 /// What `look` answered as an error, at once; or that `what` did not come true within `limit`.
-pub fn until<T>(what: &str, limit: Duration, mut look: impl FnMut() -> Result<Option<T>>) -> Result<T> {
+pub fn until<T>(what: &str, limit: Duration, look: impl FnMut() -> Result<Option<T>>) -> Result<T> {
+    until_every(PAUSE, what, limit, look)
+}
+
+/// As [`until`], with another time between two looks: a longer one where looking would disturb what is measured.
+///
+/// # Errors
+/// As [`until`].
+pub fn until_every<T>(
+    pause: Duration,
+    what: &str,
+    limit: Duration,
+    mut look: impl FnMut() -> Result<Option<T>>,
+) -> Result<T> {
     let since = Instant::now();
     loop {
         if let Some(found) = look()? {
@@ -26,7 +39,7 @@ pub fn until<T>(what: &str, limit: Duration, mut look: impl FnMut() -> Result<Op
         if since.elapsed() > limit {
             bail!("waited {limit:?} for: {what}");
         }
-        std::thread::sleep(PAUSE);
+        std::thread::sleep(pause);
     }
 }
 

@@ -28,7 +28,13 @@ const TOOLS: &[Tool] = &[
         program: "sidekiq",
         probe: &["--version"],
         package: "ruby-sidekiq ruby-webrick",
-        why: "jobs are exchanged with the real Sidekiq",
+        why: "jobs are exchanged with the real Sidekiq, and the guide's worker is written in Ruby",
+    },
+    Tool {
+        program: "sqlite3",
+        probe: &["--version"],
+        package: "sqlite3",
+        why: "the backup of docs/operations.md is taken",
     },
     Tool {
         program: "chromium",

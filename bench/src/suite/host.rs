@@ -57,7 +57,7 @@ impl Host {
             date: said_by("date", &["-u", "+%FT%TZ"]),
             commit: said_by("git", &["-C", env!("CARGO_MANIFEST_DIR"), "describe", "--always", "--dirty"]),
             load: text_of("/proc/loadavg").unwrap_or_default(),
-            peers: PEERS.iter().map(|name| Peer { name, version: locked_version(name) }).collect(),
+            peers: PEERS.iter().map(|name| Peer { name, version: locked_version(LOCK, name) }).collect(),
         }
     }
 
@@ -96,7 +96,12 @@ impl Noise {
 
     /// Percent of all cores. A crowd's neighbours are others, too.
     pub fn percent(&self) -> f64 {
-        let used = others_time().saturating_sub(self.others);
+        self.percent_without(Duration::ZERO)
+    }
+
+    /// As [`Noise::percent`], without the processor time of other processes that are part of what is measured.
+    pub fn percent_without(&self, known: Duration) -> f64 {
+        let used = others_time().saturating_sub(self.others).saturating_sub(known);
         used.as_secs_f64() / self.since.elapsed().as_secs_f64() / *CORES as f64 * 100.0
     }
 }
@@ -105,9 +110,19 @@ fn others_time() -> Duration {
     busy_time().saturating_sub(cpu_time() + child_time())
 }
 
+/// Processor time of the children of this process that have ended, and of theirs.
+pub fn children_time() -> Duration {
+    let stat = text_of("/proc/self/stat").unwrap_or_default();
+    // The name, in brackets, may hold spaces.
+    let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
+    fields.skip(13).take(2).map(|ticks| TICK * ticks.parse().unwrap_or(0)).sum()
+}
+
+/// In which the system counts processor time.
+const TICK: Duration = Duration::from_millis(10);
+
 /// Processor time of everybody since the machine started, what its host took from it included.
 fn busy_time() -> Duration {
-    const TICK: Duration = Duration::from_millis(10);
     let stat = text_of("/proc/stat").unwrap_or_default();
     let first = stat.lines().next().unwrap_or_default();
     let ticks: Vec<u32> = first.split_whitespace().skip(1).map(|ticks| ticks.parse().unwrap_or(0)).collect();
@@ -139,8 +154,9 @@ fn said_by(program: &str, arguments: &[&str]) -> String {
     said.map_or_else(|| "unknown".to_owned(), |output| String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
-fn locked_version(name: &str) -> String {
-    let entry = LOCK.split("[[package]]").find(|entry| entry.contains(&format!("name = \"{name}\"\n")));
+/// The version of a crate in a lock file.
+pub fn locked_version(lock: &str, name: &str) -> String {
+    let entry = lock.split("[[package]]").find(|entry| entry.contains(&format!("name = \"{name}\"\n")));
     let line = entry.and_then(|entry| entry.lines().find_map(|line| line.strip_prefix("version = ")));
     line.map_or_else(|| "unknown".to_owned(), |version| version.trim_matches('"').to_owned())
 }

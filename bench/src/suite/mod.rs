@@ -152,7 +152,7 @@ fn print_targets(verdicts: &[Verdict]) {
     if verdicts.is_empty() {
         return;
     }
-    println!("\ntargets: the best of the pool's forms for each; the last column is its ratio to the fastest peer");
+    println!("\ntargets: the best of our forms for each; the last column is its ratio to the fastest peer");
     for verdict in verdicts {
         println!("  {}", verdict.words().trim_end());
     }

@@ -1,19 +1,28 @@
 //! `windlass enqueue KIND [ARGS…]`: puts a job into the store.
+//!
+//! Two kinds are written in words of their own, for they are what `windlass serve` can run by itself:
+//! `enqueue exec -- PROGRAM [ARGS…]` and `enqueue http URL`.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
+
+use serde_json::value::RawValue;
 
 use windlass::config::parse_duration;
 use windlass::retry::RetryPolicy;
-use windlass::{JobOptions, Timestamp};
+use windlass::{Job, JobId, JobOptions, Timestamp};
 
 use crate::exit::Usage;
+use crate::http::{self, Http};
+use crate::store::Opened;
 use crate::{Common, output, store, time};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// The kind: the name that selects the handler
     kind: String,
-    /// The arguments: each a JSON value, or a word that stands for itself
+    /// The arguments: each a JSON value, or a word that stands for itself. For `exec`: -- PROGRAM [ARGS…]; for
+    /// `http`: the URL
     args: Vec<String>,
     /// Run it after this long, such as 90s or 1h30m
     #[arg(long = "in", value_name = "DELAY", conflicts_with = "at", value_parser = parse_duration)]
@@ -42,23 +51,123 @@ pub(crate) struct Arguments {
     /// Never run it twice, whatever happens
     #[arg(long)]
     at_most_once: bool,
+    #[command(flatten)]
+    own: OwnKinds,
+}
+
+/// What only the kinds `exec` and `http` understand.
+#[derive(Debug, clap::Args)]
+struct OwnKinds {
+    /// For `exec` and `http`: JSON that the program finds in the job it reads, or that is posted
+    #[arg(long, value_name = "JSON")]
+    data: Option<String>,
+    /// For `exec`: the folder to run in
+    #[arg(long, value_name = "DIR")]
+    cwd: Option<String>,
+    /// For `exec`: a variable of the program's environment; may be given several times
+    #[arg(long = "setenv", value_name = "NAME=VALUE")]
+    variables: Vec<String>,
+    /// For `exec`: nothing on the program's standard input, instead of the job as JSON
+    #[arg(long)]
+    no_stdin: bool,
 }
 
 pub(crate) fn run(common: &Common, arguments: &Arguments) -> anyhow::Result<()> {
-    let opened = store::open(common)?;
-    let args = json_array(&arguments.args)?;
-    let client = opened.client();
-    let at = arguments.at.or(arguments.delay.map(|delay| opened.now() + delay));
-    let options = options(arguments);
-    let enqueue = client.with(options);
-    let id = match at {
-        None => opened.wait(enqueue.raw(&arguments.kind, &args))?,
-        Some(at) => opened.wait(enqueue.raw_at(at, &arguments.kind, &args))?,
-    };
+    let id = match arguments.kind.as_str() {
+        #[cfg(unix)]
+        crate::exec::Exec::KIND => put(common, arguments, &exec_job(arguments)?),
+        Http::KIND => put(common, arguments, &http_job(arguments)?),
+        kind => {
+            arguments.own.refuse(kind)?;
+            let (args, opened) = (json_array(&arguments.args)?, store::open(common)?);
+            let at = start(arguments, &opened);
+            opened.wait(opened.client().with(options(arguments)).raw_at(at, kind, &args))
+        }
+    }?;
     if common.json {
         return output::json(&serde_json::json!({ "id": id }));
     }
     output::line(&id.to_string())
+}
+
+fn put<J: Job>(common: &Common, arguments: &Arguments, job: &J) -> anyhow::Result<JobId> {
+    let opened = store::open(common)?;
+    let at = start(arguments, &opened);
+    opened.wait(opened.client().with(options(arguments)).enqueue_at(at, job))
+}
+
+/// When it is to run.
+fn start(arguments: &Arguments, opened: &Opened) -> Timestamp {
+    arguments.at.unwrap_or_else(|| opened.now() + arguments.delay.unwrap_or_default())
+}
+
+/// The words are the program and its arguments, as they stand.
+#[cfg(unix)]
+fn exec_job(arguments: &Arguments) -> anyhow::Result<crate::exec::Exec> {
+    if arguments.args.first().is_none_or(String::is_empty) {
+        return Err(Usage("no program: write windlass enqueue exec -- PROGRAM [ARGS…]".to_owned()).into());
+    }
+    let own = &arguments.own;
+    Ok(crate::exec::Exec {
+        argv: arguments.args.clone(),
+        env: variables(&own.variables)?,
+        cwd: own.cwd.clone(),
+        data: own.data()?,
+        no_stdin: own.no_stdin,
+        traceparent: traceparent(),
+    })
+}
+
+fn http_job(arguments: &Arguments) -> anyhow::Result<Http> {
+    let own = &arguments.own;
+    if own.cwd.is_some() || !own.variables.is_empty() || own.no_stdin {
+        return Err(Usage("--cwd, --setenv and --no-stdin are for jobs of kind exec".to_owned()).into());
+    }
+    let [url] = &arguments.args[..] else {
+        return Err(Usage("one address: write windlass enqueue http URL [--data JSON]".to_owned()).into());
+    };
+    http::parse_url(url).map_err(Usage)?;
+    Ok(Http { url: url.clone(), data: own.data()?, traceparent: traceparent() })
+}
+
+#[cfg(unix)]
+fn variables(texts: &[String]) -> Result<BTreeMap<String, String>, Usage> {
+    let variable = |text: &String| match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => Err(Usage(format!("--setenv {text:?} must be NAME=VALUE"))),
+    };
+    texts.iter().map(variable).collect()
+}
+
+/// The trace that this command is part of, as tools hand it on. What is no trace context is not passed on.
+fn traceparent() -> Option<String> {
+    let text = std::env::var("TRACEPARENT").ok()?;
+    let is_part = |part: &str, len: usize| {
+        part.len() == len && part.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+    };
+    let parts: Vec<&str> = text.split('-').collect();
+    let is_one = matches!(parts[..], [version, trace, parent, flags]
+        if is_part(version, 2) && is_part(trace, 32) && is_part(parent, 16) && is_part(flags, 2));
+    is_one.then_some(text)
+}
+
+impl OwnKinds {
+    fn data(&self) -> Result<Option<Box<RawValue>>, Usage> {
+        let read = |text: &String| {
+            serde_json::from_str(text).map_err(|error| Usage(format!("--data is broken JSON: {error}")))
+        };
+        self.data.as_ref().map(read).transpose()
+    }
+
+    /// For a kind that understands none of it.
+    fn refuse(&self, kind: &str) -> Result<(), Usage> {
+        let is_given = self.data.is_some() || self.cwd.is_some() || !self.variables.is_empty() || self.no_stdin;
+        if is_given {
+            let what = "--data, --cwd, --setenv and --no-stdin are for jobs of kind exec or http";
+            return Err(Usage(format!("{what}, not {kind:?}: write the arguments after the kind")));
+        }
+        Ok(())
+    }
 }
 
 fn options(arguments: &Arguments) -> JobOptions {

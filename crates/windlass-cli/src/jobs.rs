@@ -148,7 +148,8 @@ fn show(common: &Common, opened: &Opened, id: JobId) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn fields(job: &JobRecord, now: Timestamp) -> Vec<(&'static str, String)> {
+/// Everything known of a job, for people: names and values. The values are untrusted.
+pub(crate) fn fields(job: &JobRecord, now: Timestamp) -> Vec<(&'static str, String)> {
     let instant = |at: Timestamp| format!("{at} ({})", time::relative(at, now));
     let mut fields = vec![
         ("id", job.id.to_string()),

@@ -10,9 +10,13 @@ mod config;
 mod demo;
 mod doctor;
 mod enqueue;
+#[cfg(unix)]
+mod exec;
 mod exit;
+mod http;
 mod jobs;
 mod load;
+mod man;
 mod migrate;
 mod order;
 mod output;
@@ -25,6 +29,7 @@ mod signals;
 mod stats;
 mod store;
 mod time;
+mod top;
 mod web;
 
 use std::path::PathBuf;
@@ -61,6 +66,9 @@ pub(crate) struct Common {
     /// Log more: -v for what happens, -vv for every detail
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     verbose: u8,
+    /// How the log on standard error looks: text for people, or JSON, one object a line, for programs
+    #[arg(long, global = true, value_name = "FORMAT", value_enum, default_value_t, env = "WINDLASS_LOG_FORMAT")]
+    log_format: output::LogFormat,
 }
 
 #[derive(Debug, Subcommand)]
@@ -81,6 +89,8 @@ enum Command {
     Stats(stats::Arguments),
     /// List the processes that work the queues, and what they run
     Processes,
+    /// Show the store on this terminal, live, with keys to act on it
+    Top(top::Arguments),
     /// Have processes lease no more jobs, and go on with what they run
     Quiet(order::Arguments),
     /// Have processes stop gracefully
@@ -101,11 +111,21 @@ enum Command {
     Load(load::Arguments),
     /// Print a completion script for a shell
     Completions(completions::Arguments),
+    /// Print the manual page, or write the pages of all subcommands
+    Man(man::Arguments),
 }
 
 fn main() -> ExitCode {
+    // What the server starts for itself is no command for people.
+    #[cfg(unix)]
+    if let Some(ended) = exec::guard::play_part(std::env::args_os().skip(1)) {
+        return ended.map_or_else(|error| exit::report(&error), |()| ExitCode::SUCCESS);
+    }
     let Arguments { common, command } = Arguments::parse();
-    output::start_logging(common.verbose);
+    // A line of the log in the middle of a drawn screen would be read by nobody.
+    if !matches!(&command, Command::Top(arguments) if arguments.draws()) {
+        output::start_logging(common.verbose, common.log_format);
+    }
     #[cfg(feature = "failpoints")]
     if let Err(error) = windlass::config::load::failpoints_from_environment() {
         return exit::report(&exit::Usage(error).into());
@@ -126,6 +146,7 @@ fn run(common: &Common, command: Command) -> anyhow::Result<()> {
         Command::Jobs(arguments) => jobs::run(common, &arguments),
         Command::Stats(arguments) => stats::run(common, &arguments),
         Command::Processes => processes::run(common),
+        Command::Top(arguments) => top::run(common, &arguments),
         Command::Quiet(arguments) => order::run(common, &arguments, ProcessOrder::Quiet),
         Command::Stop(arguments) => order::run(common, &arguments, ProcessOrder::Stop),
         Command::Pause(arguments) => pause::pause(common, &arguments),
@@ -136,5 +157,6 @@ fn run(common: &Common, command: Command) -> anyhow::Result<()> {
         Command::Config(arguments) => config::run(common, &arguments),
         Command::Load(arguments) => load::run(common, &arguments),
         Command::Completions(arguments) => completions::run(&arguments),
+        Command::Man(arguments) => man::run(&arguments),
     }
 }

@@ -3,22 +3,46 @@
 //! Job data is untrusted text. Whatever of it reaches a terminal goes through [`printable`], so that an escape
 //! sequence in an argument is shown and not obeyed.
 
-use std::io::{IsTerminal, Write};
+use std::io::Write;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::SystemTime;
 
 use comfy_table::{ContentArrangement, Table, presets};
 use serde::Serialize;
 use tracing_subscriber::EnvFilter;
+use windlass::Timestamp;
+
+/// How the log looks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+pub(crate) enum LogFormat {
+    /// Lines for people.
+    #[default]
+    Text,
+    /// One JSON object a line: `timestamp`, `level`, `message`, `target`, the event's fields, and `span` with those of
+    /// the run it belongs to.
+    Json,
+}
+
+/// Whether standard error is for programs. Set once, before anything is printed.
+static LOGS_JSON: AtomicBool = AtomicBool::new(false);
 
 /// Starts logging to standard error: warnings by default, more with `-v`, or as `RUST_LOG` says.
-pub(crate) fn start_logging(verbose: u8) {
+pub(crate) fn start_logging(verbose: u8, format: LogFormat) {
     let default = match verbose {
         0 => "warn",
         1 => "windlass=info,warn",
         _ => "debug",
     };
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(default));
-    let is_terminal = std::io::stderr().is_terminal();
-    tracing_subscriber::fmt().with_env_filter(filter).with_ansi(is_terminal).with_writer(std::io::stderr).init();
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    match format {
+        // Without colours: the library would need another feature for them, and complains on terminals.
+        LogFormat::Text => log.with_ansi(false).init(),
+        LogFormat::Json => {
+            LOGS_JSON.store(true, Ordering::Relaxed);
+            log.json().flatten_event(true).with_current_span(true).with_span_list(false).init();
+        }
+    }
 }
 
 /// Prints one JSON document, indented for a person who looks.
@@ -33,10 +57,20 @@ pub(crate) fn line(text: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Prints a line on standard error.
+/// Prints a line on standard error, as an object of the log where that is JSON.
 pub(crate) fn error(text: &str) {
+    let line = if LOGS_JSON.load(Ordering::Relaxed) {
+        log_line(text, Timestamp::from(SystemTime::now()))
+    } else {
+        text.to_owned()
+    };
     // Where even standard error is gone there is nobody left to tell.
-    let _ = writeln!(std::io::stderr().lock(), "{text}");
+    let _ = writeln!(std::io::stderr().lock(), "{line}");
+}
+
+fn log_line(text: &str, now: Timestamp) -> String {
+    serde_json::json!({ "timestamp": now.to_string(), "level": "INFO", "message": text, "target": "windlass" })
+        .to_string()
 }
 
 /// Prints a table, or `nothing` when it has no rows. The table is as wide as the terminal at most.
@@ -53,10 +87,10 @@ pub(crate) fn table(header: &[&str], rows: Vec<Vec<String>>, nothing: &str) -> a
     line(&table.trim_fmt())
 }
 
-/// The text with every control character, and every character that changes the direction of writing, shown by its
-/// code.
+/// The text with every control character, and every character that cannot be seen or changes the direction of writing,
+/// shown by its code.
 pub(crate) fn printable(text: &str) -> String {
-    let is_hostile = |c: char| c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let is_hostile = |c: char| c.is_control() || is_invisible(c);
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
         if is_hostile(c) {
@@ -66,6 +100,12 @@ pub(crate) fn printable(text: &str) -> String {
         }
     }
     shown
+}
+
+/// Marks of direction, separators of lines, joiners of words, tags. The joiner of emoji is not among them.
+fn is_invisible(c: char) -> bool {
+    matches!(c, '\u{61c}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}')
+        || matches!(c, '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }
 
 /// At most `len` characters of the text, with an ellipsis for the rest.
@@ -108,7 +148,8 @@ mod tests {
     #[test]
     fn an_escape_sequence_in_job_data_is_shown_and_not_obeyed() {
         assert_eq!(printable("a\x1b[2Jb\u{202e}c\n"), "a\\u{1b}[2Jb\\u{202e}c\\n");
-        assert_eq!(printable("žluťoučký 🐎"), "žluťoučký 🐎");
+        assert_eq!(printable("\u{200b}\u{2028}\u{feff}\u{e0041}"), "\\u{200b}\\u{2028}\\u{feff}\\u{e0041}");
+        assert_eq!(printable("žluťoučký 🐎 👩‍🚀"), "žluťoučký 🐎 👩‍🚀");
     }
 
     #[test]

@@ -33,7 +33,8 @@ pub(crate) fn run(common: &Common) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn word_for(process: &windlass::store::ProcessInfo, now: windlass::Timestamp) -> &'static str {
+/// What is special about a process, in a word.
+pub(crate) fn word_for(process: &windlass::store::ProcessInfo, now: windlass::Timestamp) -> &'static str {
     if process.lease_until <= now {
         "lost"
     } else if process.vitals.quiet {

@@ -3,10 +3,12 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use windlass::Handlers;
+use windlass::config::load::Settings;
 use windlass::server::{RunningServer, Server, StopReport};
 
 use crate::web::{self, Dashboard};
-use crate::{Common, config, demo, output, signals};
+use crate::{Common, config, demo, http, output, signals};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
@@ -25,10 +27,29 @@ pub(crate) struct Arguments {
     /// Also serve the dashboard here, such as 127.0.0.1:7420; who may come is said in [web] of the configuration file
     #[arg(long, value_name = "ADDRESS")]
     web: Option<SocketAddr>,
+    /// How long a job that is told to end may take, such as 2s
+    #[arg(long, value_name = "SPAN")]
+    cancel_grace: Option<String>,
+    /// Programs that `exec` jobs may run: absolute paths, or names that are looked up now
+    #[arg(long, value_name = "PROGRAM", num_args = 1..)]
+    allow_exec: Vec<String>,
+    /// Let `exec` jobs run any program, anywhere, with any environment
+    #[arg(long)]
+    allow_exec_any: bool,
+    /// Folders in or below which `exec` jobs may ask to run
+    #[arg(long, value_name = "DIR", num_args = 1..)]
+    allow_exec_cwd: Vec<String>,
+    /// Variables that `exec` jobs may set for their program
+    #[arg(long, value_name = "NAME", num_args = 1..)]
+    allow_exec_env: Vec<String>,
+    /// Hosts, or beginnings of URLs, that `http` jobs may be posted to
+    #[arg(long, value_name = "HOST|URL", num_args = 1..)]
+    allow_http: Vec<String>,
 }
 
 pub(crate) fn run(common: &Common, arguments: &Arguments) -> anyhow::Result<()> {
     let settings = config::read(common, &flags(arguments))?.settings;
+    let handlers = handlers(&settings)?;
     let look = |listen| web::Settings::read(common, &web::Flags::listening(listen));
     let look = arguments.web.map(look).transpose()?;
     let store = windlass::open(&settings.store)?;
@@ -39,7 +60,7 @@ pub(crate) fn run(common: &Common, arguments: &Arguments) -> anyhow::Result<()> 
             Some(settings) => Some(Dashboard::start(Arc::clone(&store), settings).await?),
             None => None,
         };
-        let server = Server::new(Arc::clone(&store), demo::handlers(), settings.server)?.start().await?;
+        let server = Server::new(Arc::clone(&store), handlers, settings.server)?.start().await?;
         output::error(&format!("windlass: serving {} as {}", store.describe().url, server.member()));
         if let Some(dashboard) = &dashboard {
             output::error(&format!("windlass: the dashboard is at {}", dashboard.url()));
@@ -61,6 +82,14 @@ pub(crate) fn run(common: &Common, arguments: &Arguments) -> anyhow::Result<()> 
     Ok(())
 }
 
+/// The kinds this program has: those of the demo, and those that are allowed.
+fn handlers(settings: &Settings) -> anyhow::Result<Handlers> {
+    let handlers = http::add(demo::handlers(), settings)?;
+    #[cfg(unix)]
+    let handlers = crate::exec::add(handlers, settings)?;
+    Ok(handlers)
+}
+
 /// Stops gracefully, or at once at the second request.
 async fn stop(server: RunningServer) -> Option<StopReport> {
     tokio::select! {
@@ -78,5 +107,17 @@ fn flags(arguments: &Arguments) -> Vec<config::Flag> {
     flags.extend(arguments.concurrency.iter().map(|text| ("concurrency", "--concurrency", text.clone())));
     flags.extend(arguments.stop_timeout.iter().map(|text| ("stop_timeout", "--stop-timeout", text.clone())));
     flags.extend(arguments.lease.iter().map(|text| ("lease", "--lease", text.clone())));
+    flags.extend(arguments.cancel_grace.iter().map(|text| ("cancel_grace", "--cancel-grace", text.clone())));
+    if arguments.allow_exec_any {
+        flags.push(("allow_exec_any", "--allow-exec-any", "true".to_owned()));
+    }
+    let lists = [
+        ("allow_exec", "--allow-exec", &arguments.allow_exec),
+        ("allow_exec_cwd", "--allow-exec-cwd", &arguments.allow_exec_cwd),
+        ("allow_exec_env", "--allow-exec-env", &arguments.allow_exec_env),
+        ("allow_http", "--allow-http", &arguments.allow_http),
+    ];
+    let given = lists.into_iter().filter(|(_, _, items)| !items.is_empty());
+    flags.extend(given.map(|(name, flag, items)| (name, flag, items.join(","))));
     flags
 }

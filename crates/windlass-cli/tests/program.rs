@@ -281,3 +281,32 @@ fn a_server_is_made_quiet_and_stopped_through_the_store() {
     assert!(complaint(dir.path(), 3, &["stop", &name]).contains("no process"));
     assert!(printed(dir.path(), &["quiet", "--all"]).contains("no process works on"));
 }
+
+#[cfg(unix)]
+#[test]
+fn a_log_for_programs_is_one_json_object_a_line_with_the_job_it_is_about() {
+    let (dir, root) = (tempfile::tempdir().unwrap(), files(3));
+    let arguments = format!(r#"{{"root":"{}"}}"#, root.path().display());
+    let id = printed(dir.path(), &["enqueue", "demo.scan", &arguments, "--queue", "demo.control"]).trim().to_owned();
+    let server = windlass(dir.path())
+        .args(["serve", "--queue", "demo.control:1", "--log-format", "json"])
+        .env("RUST_LOG", "windlass=trace")
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let since = Instant::now();
+    while json(dir.path(), &["stats"])["counts"]["totals"]["done"] == 0 {
+        assert!(since.elapsed() < Duration::from_secs(30));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert!(Command::new("kill").arg(server.id().to_string()).status().unwrap().success());
+    let output = server.wait_with_output().unwrap();
+
+    let log = String::from_utf8(output.stderr).unwrap();
+    let lines: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
+    assert!(output.status.success() && lines.len() > 2, "{log}");
+    for line in &lines {
+        assert!(["timestamp", "level", "message", "target"].iter().all(|field| line[field].is_string()), "{line}");
+    }
+    assert!(lines.iter().any(|line| line["message"] == "leased" && line["job.id"] == id.as_str()), "{log}");
+}

@@ -166,8 +166,13 @@ window.addEventListener("pageshow", listen);
 document.addEventListener("submit", (event) => {
   const button = event.submitter;
   const isAll = button && button.hasAttribute("data-all-of");
-  const question = isAll ? event.target.dataset.askAll : event.target.dataset.ask;
-  if (question && !window.confirm(question)) event.preventDefault();
+  const question = isAll ? event.target.dataset.askAll : (button && button.dataset.ask) || event.target.dataset.ask;
+  if (!question) return;
+  if (!window.confirm(question)) return event.preventDefault();
+  // The server asks those whom nobody has asked here.
+  const sure = document.createElement("input");
+  Object.assign(sure, { type: "hidden", name: "sure", value: "yes" });
+  event.target.append(sure);
 });
 
 // Choosing all rows of a page.

@@ -28,13 +28,14 @@ pub mod auth;
 pub mod serve;
 
 mod guard;
+mod limits;
 mod live;
 mod pages;
+mod refusal;
 mod routes;
 mod view;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::Router;
 use axum::http::{HeaderMap, header};
@@ -46,12 +47,8 @@ use windlass::store::Store;
 use windlass::{Client, Inspector};
 
 pub use auth::Auth;
+pub use limits::{BODY_LEN_MAX, Limits};
 pub use routes::{Access, ROUTES, Route};
-
-/// The longest body of a request: 64 KiB.
-pub const BODY_LEN_MAX: usize = 64 << 10;
-/// How long an answer may take, but for the stream of events.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How a dashboard behaves.
 #[derive(Debug, Clone, Default)]
@@ -63,6 +60,8 @@ pub struct Options {
     /// Origins such as `https://jobs.example.com` whose pages may act although the `Host` that arrives here is another: for
     /// a proxy in front. Default: none.
     pub trusted_origins: Vec<String>,
+    /// Where it stops waiting.
+    pub limits: Limits,
 }
 
 /// What all requests share.
@@ -76,6 +75,7 @@ struct Dashboard {
     gate: auth::Gate,
     options: Options,
     live: live::Live,
+    readiness: pages::probes::Readiness,
 }
 
 impl std::ops::Deref for Shared {
@@ -101,19 +101,22 @@ impl Dashboard {
 
 /// The dashboard of a store, to serve by itself or to mount: `app.nest("/jobs", router(store, options))`.
 ///
-/// The limits of the socket ([`serve`]) are the caller's when it is mounted.
+/// The limits of the socket ([`serve`]) are the caller's when it is mounted, and so is telling where requests come from:
+/// see [`auth::Peer`].
 pub fn router(store: Arc<dyn Store>, options: Options) -> Router {
+    let answer_time = options.limits.answer_time;
     let shared = Shared(Arc::new(Dashboard {
         inspector: Inspector::new(Arc::clone(&store)),
         client: Client::new(Arc::clone(&store)),
         gate: auth::Gate::new(options.auth.clone()),
+        live: live::Live::new(Inspector::new(store), &options.limits),
+        readiness: pages::probes::Readiness::default(),
         options,
-        live: live::Live::new(Inspector::new(store)),
     }));
     routes::mount(&shared)
-        .layer(CompressionLayer::new().gzip(true))
-        .layer(TimeoutLayer::with_status_code(axum::http::StatusCode::GATEWAY_TIMEOUT, ANSWER_TIMEOUT))
+        .layer(TimeoutLayer::with_status_code(axum::http::StatusCode::GATEWAY_TIMEOUT, answer_time))
         .layer(RequestBodyLimitLayer::new(BODY_LEN_MAX))
         .layer(CatchPanicLayer::new())
         .layer(axum::middleware::from_fn(guard::harden))
+        .layer(CompressionLayer::new().gzip(true))
 }

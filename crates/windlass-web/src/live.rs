@@ -1,11 +1,19 @@
 //! Live figures: one task asks the store once a second while anybody looks, and everybody is told the same.
+//!
+//! Viewers and the task meet under one lock, `Live::source`. A viewer that finds a sender there subscribes to it under the
+//! lock; the task looks under the lock whether anybody is subscribed, and takes its sender away in the same step when not.
+//! So no viewer is left with a task that is about to end, and there is never more than one task.
+//!
+//! A stream ends with the server, and after [`crate::Limits::stream_life`] at the latest: a browser opens the next by itself,
+//! and who never reads what is sent keeps no seat.
 
 use std::convert::Infallible;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use axum::Extension;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::sse::{Event, KeepAlive, Sse};
@@ -17,26 +25,28 @@ use tokio::time::Instant;
 use windlass::store::{Counts, ProcessInfo, QueueInfo, Totals};
 use windlass::{Error, Inspector};
 
-use crate::{Shared, guard};
+use crate::refusal::Refusal;
+use crate::serve::Stopping;
+use crate::{Limits, Shared};
 
 /// How often the store is asked: three calls each time.
 const PERIOD: Duration = Duration::from_secs(1);
-/// Viewers at a time.
-const VIEWERS_MAX: usize = 64;
 /// Queues and running jobs that are told, at most.
 const ROWS_MAX: usize = 50;
 /// A proxy that hears nothing for longer may hang up.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
-/// What viewers are told. The JSON is made once for all of them.
+/// What viewers are told. The JSON is made once for all of them; empty before the first.
 type Told = Arc<str>;
+type Tell = Arc<watch::Sender<Told>>;
 
 #[derive(Debug)]
 pub(crate) struct Live {
     inspector: Inspector,
     seats: Arc<Semaphore>,
+    stream_life: Duration,
     /// Where the asking task tells; `None` while there is none.
-    source: Mutex<Option<watch::Receiver<Told>>>,
+    source: Arc<Mutex<Option<Tell>>>,
 }
 
 /// One second, for the pages' script.
@@ -61,40 +71,83 @@ struct Rates {
 }
 
 impl Live {
-    pub(crate) fn new(inspector: Inspector) -> Live {
-        Live { inspector, seats: Arc::new(Semaphore::new(VIEWERS_MAX)), source: Mutex::new(None) }
+    pub(crate) fn new(inspector: Inspector, limits: &Limits) -> Live {
+        let seats = Arc::new(Semaphore::new(limits.viewers_max));
+        Live { inspector, seats, stream_life: limits.stream_life, source: Arc::default() }
     }
 
     /// A place to listen; the asking task is started if need be. `None` when all seats are taken.
-    fn listen(&self) -> Option<Viewer> {
+    fn listen(&self, stopping: Option<Stopping>) -> Option<Viewer> {
         let seat = Arc::clone(&self.seats).try_acquire_owned().ok()?;
-        let mut source = self.source.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        let known = source.as_ref().filter(|known| known.has_changed().is_ok()).cloned();
-        let receiver = known.unwrap_or_else(|| {
-            let (tell, told) = watch::channel(Told::from(""));
-            tokio::spawn(ask(self.inspector.clone(), tell));
-            *source = Some(told.clone());
-            told
-        });
-        // Nobody but the viewers keeps the task asking.
-        Some(Viewer { stream: Box::pin(stream(receiver)), _seat: seat })
+        let told = self.subscribe();
+        let end = end(Instant::now() + self.stream_life, stopping);
+        Some(Viewer { next: Box::pin(next(told)), end: Box::pin(end), is_over: false, _seat: seat })
+    }
+
+    fn subscribe(&self) -> watch::Receiver<Told> {
+        let mut source = lock(&self.source);
+        if let Some(tell) = source.as_ref() {
+            let mut told = tell.subscribe();
+            // The newest moment is for latecomers as well.
+            told.mark_changed();
+            return told;
+        }
+        let tell = Tell::new(watch::channel(Told::from("")).0);
+        let told = tell.subscribe();
+        *source = Some(Arc::clone(&tell));
+        tokio::spawn(ask(self.inspector.clone(), Asking { tell, source: Arc::clone(&self.source) }));
+        told
     }
 }
 
-/// Asks until nobody listens. The receiver in `Live::source` is one that does not count.
-async fn ask(inspector: Inspector, tell: watch::Sender<Told>) {
+fn lock(source: &Mutex<Option<Tell>>) -> MutexGuard<'_, Option<Tell>> {
+    source.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+/// The asking task's hold on the source.
+struct Asking {
+    tell: Tell,
+    source: Arc<Mutex<Option<Tell>>>,
+}
+
+impl Asking {
+    /// Whether nobody listens; then the source is given up in the same step.
+    fn is_over(&self) -> bool {
+        let mut source = lock(&self.source);
+        let is_over = self.tell.receiver_count() == 0;
+        if is_over {
+            *source = None;
+        }
+        is_over
+    }
+}
+
+impl Drop for Asking {
+    /// Should asking panic, the streams end, and the next viewer starts it anew.
+    fn drop(&mut self) {
+        let mut source = lock(&self.source);
+        if source.as_ref().is_some_and(|known| Arc::ptr_eq(known, &self.tell)) {
+            *source = None;
+        }
+    }
+}
+
+/// Asks until nobody listens.
+async fn ask(inspector: Inspector, asking: Asking) {
     let mut before: Option<(Instant, Totals)> = None;
     let mut rates = Rates::default();
     let mut every = tokio::time::interval(PERIOD);
     every.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         every.tick().await;
-        if tell.receiver_count() < 2 {
+        if asking.is_over() {
             return;
         }
         let moment = look(&inspector, &mut before, &mut rates).await.unwrap_or_else(|error| Moment::failed(&error));
-        let Ok(text) = serde_json::to_string(&moment) else { continue };
-        tell.send_replace(Told::from(text));
+        match serde_json::to_string(&moment) {
+            Ok(text) => drop(asking.tell.send_replace(Told::from(text))),
+            Err(error) => tracing::error!(%error, "live figures could not be written as JSON"),
+        }
     }
 }
 
@@ -146,55 +199,67 @@ impl Rates {
     }
 }
 
-type Events = Pin<Box<dyn Stream<Item = Result<Event, Infallible>> + Send>>;
+type Next = Pin<Box<dyn Future<Output = Option<(Told, watch::Receiver<Told>)>> + Send>>;
+type End = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// One who looks.
+/// One who looks: the newest moment whenever there is one. What a slow viewer misses is not kept for it.
 struct Viewer {
-    stream: Events,
+    next: Next,
+    end: End,
+    is_over: bool,
     _seat: OwnedSemaphorePermit,
+}
+
+async fn next(mut told: watch::Receiver<Told>) -> Option<(Told, watch::Receiver<Told>)> {
+    loop {
+        told.changed().await.ok()?;
+        let moment = Arc::clone(&told.borrow_and_update());
+        if !moment.is_empty() {
+            return Some((moment, told));
+        }
+    }
+}
+
+/// When a stream ends although its viewer goes on listening.
+async fn end(at: Instant, stopping: Option<Stopping>) {
+    match stopping {
+        Some(Stopping(mut stopping)) => {
+            // The sender is dropped when the server stops, so both answers mean the same.
+            let _ = tokio::time::timeout_at(at, stopping.changed()).await;
+        }
+        None => tokio::time::sleep_until(at).await,
+    }
 }
 
 impl Stream for Viewer {
     type Item = Result<Event, Infallible>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        self.stream.as_mut().poll_next(context)
-    }
-}
-
-/// The newest moment whenever there is one; what a slow viewer misses is not kept for it.
-fn stream(receiver: watch::Receiver<Told>) -> impl Stream<Item = Result<Event, Infallible>> + Send {
-    Moments { next: Box::pin(next(receiver)) }
-}
-
-type Next = Pin<Box<dyn Future<Output = Option<(Told, watch::Receiver<Told>)>> + Send>>;
-
-struct Moments {
-    next: Next,
-}
-
-async fn next(mut receiver: watch::Receiver<Told>) -> Option<(Told, watch::Receiver<Told>)> {
-    receiver.changed().await.ok()?;
-    let told = Arc::clone(&receiver.borrow_and_update());
-    Some((told, receiver))
-}
-
-impl Stream for Moments {
-    type Item = Result<Event, Infallible>;
-
-    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if self.is_over || self.end.as_mut().poll(context).is_ready() {
+            self.is_over = true;
+            return Poll::Ready(None);
+        }
         let Poll::Ready(answer) = self.next.as_mut().poll(context) else { return Poll::Pending };
-        Poll::Ready(answer.map(|(told, receiver)| {
-            self.next = Box::pin(next(receiver));
-            Ok(Event::default().data(&*told))
-        }))
+        Poll::Ready(match answer {
+            Some((moment, told)) => {
+                self.next = Box::pin(next(told));
+                Some(Ok(Event::default().data(&*moment)))
+            }
+            None => {
+                self.is_over = true;
+                None
+            }
+        })
     }
 }
 
 /// The stream of events.
-pub(crate) async fn events(State(shared): State<Shared>) -> Response {
-    match shared.live.listen() {
+pub(crate) async fn events(State(shared): State<Shared>, stopping: Option<Extension<Stopping>>) -> Response {
+    match shared.live.listen(stopping.map(|Extension(stopping)| stopping)) {
         Some(viewer) => Sse::new(viewer).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)).into_response(),
-        None => guard::refuse(StatusCode::SERVICE_UNAVAILABLE, "too many are looking: this page does not move"),
+        None => {
+            let why = "too many are looking: this page does not move";
+            Refusal::new(StatusCode::SERVICE_UNAVAILABLE, why).into_response()
+        }
     }
 }

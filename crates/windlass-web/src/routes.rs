@@ -1,16 +1,21 @@
 //! Every route, in one table: the router is made of it, and the tests walk it.
 
 use axum::Router;
-use axum::http::StatusCode;
+use axum::extract::OriginalUri;
+use axum::http::{StatusCode, Uri};
 use axum::middleware;
-use axum::routing::{MethodRouter, get, post};
+use axum::response::{IntoResponse, Redirect, Response};
+use axum::routing::{MethodRouter, any, get, post};
 
 use crate::pages::{api, assets, change, job, jobs, kinds, overview, probes, processes, queues};
+use crate::refusal::Refusal;
 use crate::{Shared, guard, live};
 
 /// What a route needs of who asks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
+    /// Nothing: it tells nothing about jobs.
+    Open,
     /// That they may view.
     View,
     /// That they may act. Always a `POST`, and only from the dashboard's own pages or a program.
@@ -31,39 +36,45 @@ const fn view(path: &'static str, handler: fn() -> MethodRouter<Shared>) -> Rout
     Route { path, access: Access::View, handler }
 }
 
+const fn open(path: &'static str, handler: fn() -> MethodRouter<Shared>) -> Route {
+    Route { path, access: Access::Open, handler }
+}
+
 const fn act(path: &'static str, handler: fn() -> MethodRouter<Shared>) -> Route {
     Route { path, access: Access::Act, handler }
 }
 
-/// Every route there is.
+/// Every route there is. Names of queues, kinds and processes stand in the query, for they may be `..` or hold a `/`, of
+/// which browsers and proxies make another path.
 pub const ROUTES: &[Route] = &[
     view("/", || get(overview::page)),
     view("/queues", || get(queues::page)),
-    view("/queues/{name}", || get(queues::one)),
-    act("/queues/{name}/{verb}", || post(change::queue)),
+    view("/queue", || get(queues::one)),
+    act("/queue/{verb}", || post(change::queue)),
     view("/jobs", || get(jobs::page)),
     act("/jobs/change", || post(change::jobs)),
     view("/jobs/{id}", || get(job::page)),
     act("/jobs/{id}/{verb}", || post(change::job)),
     view("/busy", || get(processes::busy)),
     view("/processes", || get(processes::page)),
-    act("/processes/{id}/{verb}", || post(change::process)),
+    act("/process/{verb}", || post(change::process)),
     view("/kinds", || get(kinds::page)),
-    view("/kinds/{kind}", || get(kinds::one)),
+    view("/kind", || get(kinds::one)),
     view("/events", || get(live::events)),
     view("/api/overview", || get(api::overview)),
     view("/api/queues", || get(api::queues)),
-    act("/api/queues/{name}/{verb}", || post(change::api_queue)),
+    act("/api/queue/{verb}", || post(change::api_queue)),
     view("/api/jobs", || get(api::jobs)),
     act("/api/jobs/change", || post(change::api_jobs)),
     view("/api/jobs/{id}", || get(api::job)),
     act("/api/jobs/{id}/{verb}", || post(change::api_job)),
     view("/api/processes", || get(api::processes)),
-    act("/api/processes/{id}/{verb}", || post(change::api_process)),
+    act("/api/process/{verb}", || post(change::api_process)),
     view("/api/series", || get(api::series)),
     view("/api/history", || get(api::history)),
-    view("/health", || get(probes::health)),
-    view("/ready", || get(probes::ready)),
+    view("/metrics", || get(probes::metrics)),
+    open("/health", || get(probes::health)),
+    open("/ready", || get(probes::ready)),
     view("/assets/{name}", || get(assets::one)),
 ];
 
@@ -73,6 +84,13 @@ pub(crate) fn mount(shared: &Shared) -> Router {
     let router = ROUTES
         .iter()
         .fold(Router::new(), |router, route| router.route(route.path, (route.handler)().layer(guarded(route.access))));
-    let nothing = || async { guard::refuse(StatusCode::NOT_FOUND, "there is no such page") };
-    router.fallback_service(get(nothing).layer(guarded(Access::View)).with_state::<()>(())).with_state(shared.clone())
+    router.fallback_service(any(nothing).layer(guarded(Access::View)).with_state::<()>(())).with_state(shared.clone())
+}
+
+/// Where a mounted dashboard is asked for with a slash at the end, the way is shown: axum knows it without one only.
+async fn nothing(OriginalUri(whole): OriginalUri, inner: Uri) -> Response {
+    if inner.path() == "/" && whole.path() != "/" {
+        return Redirect::to(guard::base(&whole, &inner)).into_response();
+    }
+    Refusal::new(StatusCode::NOT_FOUND, "there is no such page").into_response()
 }

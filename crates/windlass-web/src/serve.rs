@@ -1,7 +1,7 @@
 //! Serves a dashboard on a socket, with an end to every wait.
 //!
-//! A client that sends its headers too slowly, or holds more connections than are allowed, is let go; a stop ends those
-//! under way within a grace.
+//! A client that sends its headers too slowly, does not read what is sent to it, or holds more connections than are
+//! allowed, is let go; a stop ends the streams of events at once, and what else is under way within a grace.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -13,18 +13,11 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
+use tokio_io_timeout::TimeoutStream;
 use tower::ServiceExt as _;
 
+use crate::Limits;
 use crate::auth::{Auth, Peer};
-
-/// Connections at a time.
-const CONNECTIONS_MAX: usize = 256;
-/// How long a client may take to send its headers.
-const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
-/// The longest headers.
-const HEADER_LEN_MAX: usize = 32 << 10;
-/// How long connections have to end once the server is told to stop.
-const GRACE: Duration = Duration::from_secs(2);
 
 /// Why nothing was served.
 #[derive(Debug, thiserror::Error)]
@@ -59,10 +52,20 @@ pub async fn listen(address: SocketAddr, auth: &Auth) -> Result<TcpListener, Ser
     TcpListener::bind(address).await.map_err(|cause| ServeError::Listen { address, cause })
 }
 
-/// Answers requests until `stop` is there.
+/// Told to requests: that the server stops, by the end of its sender.
+#[derive(Debug, Clone)]
+pub(crate) struct Stopping(pub(crate) watch::Receiver<()>);
+
+/// Answers requests until `stop` is there, within the usual [`Limits`].
 pub async fn serve(listener: TcpListener, router: Router, stop: impl Future<Output = ()>) {
+    serve_within(&Limits::default(), listener, router, stop).await;
+}
+
+/// Answers requests until `stop` is there, within these limits.
+pub async fn serve_within(limits: &Limits, listener: TcpListener, router: Router, stop: impl Future<Output = ()>) {
     let (tell, told) = watch::channel(());
-    let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let places = u32::try_from(limits.connections_max).unwrap_or(u32::MAX);
+    let room = Arc::new(Semaphore::new(places as usize));
     let mut stop = std::pin::pin!(stop);
     loop {
         let accepted = tokio::select! {
@@ -73,9 +76,9 @@ pub async fn serve(listener: TcpListener, router: Router, stop: impl Future<Outp
             Ok((stream, peer)) => {
                 // A client beyond the cap is let go at once: it may come again, and nobody else waits for it.
                 let Ok(place) = Arc::clone(&room).try_acquire_owned() else { continue };
-                let (router, told) = (router.clone(), told.clone());
+                let conversation = converse(stream, peer, router.clone(), Stopping(told.clone()), limits.clone());
                 tokio::spawn(async move {
-                    converse(stream, peer, router, told).await;
+                    conversation.await;
                     drop(place);
                 });
             }
@@ -87,21 +90,24 @@ pub async fn serve(listener: TcpListener, router: Router, stop: impl Future<Outp
         }
     }
     drop(tell);
-    let all = u32::try_from(CONNECTIONS_MAX).unwrap_or(u32::MAX);
     // What has not ended by then is dropped with the runtime.
-    let _ = tokio::time::timeout(GRACE, room.acquire_many(all)).await;
+    let _ = tokio::time::timeout(limits.grace, room.acquire_many(places)).await;
 }
 
-async fn converse(stream: TcpStream, peer: SocketAddr, router: Router, mut told: watch::Receiver<()>) {
+async fn converse(stream: TcpStream, peer: SocketAddr, router: Router, stopping: Stopping, limits: Limits) {
     // Answers are small; waiting to fill a packet would only delay them.
     let _ = stream.set_nodelay(true);
+    let mut stream = TimeoutStream::new(stream);
+    stream.set_write_timeout(Some(limits.write_time));
+    let Stopping(mut told) = stopping.clone();
     let service = router.map_request(move |mut request: hyper::Request<hyper::body::Incoming>| {
         request.extensions_mut().insert(Peer(peer.ip()));
+        request.extensions_mut().insert(stopping.clone());
         request.map(Body::new)
     });
     let mut builder = hyper::server::conn::http1::Builder::new();
-    builder.timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT).max_buf_size(HEADER_LEN_MAX);
-    let connection = builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));
+    builder.timer(TokioTimer::new()).header_read_timeout(limits.header_time).max_buf_size(limits.header_len_max);
+    let connection = builder.serve_connection(TokioIo::new(Box::pin(stream)), TowerToHyperService::new(service));
     let mut connection = std::pin::pin!(connection);
     // How a client went away is its own affair.
     let _ = tokio::select! {

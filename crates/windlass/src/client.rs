@@ -21,6 +21,7 @@ use crate::job::{BATCH_LEN_MAX, Job, JobId, JobOptions, NewJob, Payload, check_n
 use crate::state::State;
 use crate::store::{Changed, ClearFilter, Inserted, Keep, ProcessOrder, ProcessTarget, Store, VERB_LEN_MAX};
 use crate::sweep::{Edit, JobFilter, Sweep};
+use crate::trace::TraceContext;
 
 /// Jobs that `enqueue_many` inserts in one step.
 const BATCH_LEN: usize = 4_000;
@@ -36,6 +37,7 @@ const _: () = assert!(SLICE_LEN <= VERB_LEN_MAX);
 pub struct Client {
     store: Arc<dyn Store>,
     entropy: Arc<Entropy>,
+    traces: Option<Arc<dyn TraceContext>>,
 }
 
 impl Client {
@@ -46,7 +48,13 @@ impl Client {
 
     /// A client whose ids come from the caller's source of chance.
     pub fn with_entropy(store: Arc<dyn Store>, entropy: Arc<Entropy>) -> Client {
-        Client { store, entropy }
+        Client { store, entropy, traces: None }
+    }
+
+    /// The same client, whose jobs are part of the trace that `traces` answers when they are enqueued.
+    #[must_use]
+    pub fn traced_by(self, traces: Arc<dyn TraceContext>) -> Client {
+        Client { traces: Some(traces), ..self }
     }
 
     /// The store.
@@ -270,7 +278,7 @@ impl Enqueue<'_> {
     /// # Errors
     /// As there.
     pub async fn enqueue_at<J: Job>(&self, at: Timestamp, job: &J) -> Result<JobId, Error> {
-        let job = Client::describe(self.new_id(), job, at, self.options.clone())?;
+        let job = Client::describe(self.new_id(), job, at, self.traced_options())?;
         self.insert_one(job).await
     }
 
@@ -279,8 +287,8 @@ impl Enqueue<'_> {
     /// # Errors
     /// As there.
     pub async fn enqueue_many<J: Job>(&self, jobs: impl IntoIterator<Item = J>) -> Result<Vec<JobId>, Error> {
-        let now = self.now();
-        let describe = |job: J| Client::describe(self.new_id(), &job, now, self.options.clone());
+        let (now, options) = (self.now(), self.traced_options());
+        let describe = |job: J| Client::describe(self.new_id(), &job, now, options.clone());
         let jobs: Vec<NewJob> = jobs.into_iter().map(describe).collect::<Result<_, Error>>()?;
         self.insert_all(jobs).await
     }
@@ -303,8 +311,17 @@ impl Enqueue<'_> {
             return Err(InvalidJob::new("payload", "no JSON array".to_owned(), allowed).into());
         }
         let payload = Payload::from_bytes(args);
-        let job = NewJob::new(self.new_id(), kind, payload, at, 0, self.options.clone())?;
+        let job = NewJob::new(self.new_id(), kind, payload, at, 0, self.traced_options())?;
         self.insert_one(job).await
+    }
+
+    /// The options, with the trace that the caller is part of.
+    fn traced_options(&self) -> JobOptions {
+        let mut options = self.options.clone();
+        if options.trace.is_none() {
+            options.trace = self.client.traces.as_ref().and_then(|traces| traces.current());
+        }
+        options
     }
 
     fn now(&self) -> Timestamp {
@@ -317,7 +334,12 @@ impl Enqueue<'_> {
 
     async fn insert_one(&self, job: NewJob) -> Result<JobId, Error> {
         let id = job.id;
-        self.client.store.insert(vec![job]).await?;
+        #[cfg(feature = "server")]
+        let span = tracing::debug_span!("enqueue", job.id = %id, job.kind = job.kind, queue = job.queue);
+        let inserting = self.client.store.insert(vec![job]);
+        #[cfg(feature = "server")]
+        let inserting = tracing::Instrument::instrument(inserting, span);
+        inserting.await?;
         Ok(id)
     }
 

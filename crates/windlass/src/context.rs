@@ -14,6 +14,7 @@ use crate::cancel::{CancelCause, CancelToken};
 use crate::client::Client;
 use crate::clock::Timestamp;
 use crate::job::{JobId, LeaseToken, LeasedJob};
+use crate::trace::Trace;
 
 /// One run of one job, as its handler sees it. Cheap to clone; clones are the same run.
 #[derive(Clone)]
@@ -31,6 +32,7 @@ pub(crate) struct Run {
     pub(crate) enqueued_at: Timestamp,
     pub(crate) started_at: Timestamp,
     pub(crate) timeout: Option<Duration>,
+    pub(crate) trace: Option<Trace>,
     pub(crate) cancel: CancelToken,
     /// Counts the polls of an async handler, twice each: odd while it is being polled. Written by the thread that
     /// polls, read by the watchdog.
@@ -70,6 +72,7 @@ impl Context {
             enqueued_at: job.enqueued_at,
             started_at,
             timeout,
+            trace: job.settings.trace.clone(),
             cancel: CancelToken::new(),
             polls: AtomicU64::new(0),
             closure: AtomicU8::new(RUNS),
@@ -125,6 +128,12 @@ impl Context {
     /// When this run will be cancelled, if it has a time-out.
     pub fn deadline(&self) -> Option<Timestamp> {
         self.run.timeout.map(|timeout| self.run.started_at + timeout)
+    }
+
+    /// The trace that the job is part of, if whoever enqueued it was. Give it to child jobs with
+    /// [`JobOptions::trace`](crate::JobOptions::trace), and to other services as headers.
+    pub fn trace(&self) -> Option<&Trace> {
+        self.run.trace.as_ref()
     }
 
     /// The present, by the store's clock.

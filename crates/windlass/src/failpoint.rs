@@ -16,7 +16,7 @@ use crate::error::StoreError;
 /// Whatever the test asked for: [`StoreError::Unavailable`].
 #[cfg(not(feature = "failpoints"))]
 #[inline(always)]
-pub(crate) fn hit(_name: &'static str) -> Result<(), StoreError> {
+pub fn hit(_name: &'static str) -> Result<(), StoreError> {
     Ok(())
 }
 
@@ -82,7 +82,7 @@ mod enabled {
     }
 
     /// Does what a test wants done at the point `name`; nothing otherwise.
-    pub(crate) fn hit(name: &'static str) -> Result<(), StoreError> {
+    pub fn hit(name: &'static str) -> Result<(), StoreError> {
         match due_action(name) {
             None => Ok(()),
             Some(Action::Error) => Err(StoreError::Unavailable {

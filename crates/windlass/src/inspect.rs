@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
+use crate::clock::Timestamp;
 use crate::error::Error;
 use crate::job::{JobId, JobRecord};
 use crate::store::{
-    Counts, DayTotals, Finding, JobPage, JobQuery, ProcessInfo, QueueInfo, Series, SeriesQuery, Store, StoreInfo,
+    Counts, DayTotals, Finding, JobPage, JobQuery, ProcessInfo, QueueInfo, Sample, Series, SeriesQuery, Store,
+    StoreInfo,
 };
 
 /// Looks, and changes nothing. Cheap to clone, may be shared.
@@ -23,6 +25,11 @@ impl Inspector {
     /// What the store is, and where.
     pub fn describe(&self) -> StoreInfo {
         self.store.describe()
+    }
+
+    /// The present, by the store's clock.
+    pub fn now(&self) -> Timestamp {
+        self.store.now()
     }
 
     /// Everything known of one job.
@@ -79,6 +86,14 @@ impl Inspector {
     /// [`Error::Store`].
     pub async fn series(&self, query: SeriesQuery) -> Result<Series, Error> {
         Ok(self.store.series(query).await?)
+    }
+
+    /// What each pair of kind and queue came to since it was first seen, in that order.
+    ///
+    /// # Errors
+    /// [`Error::Store`].
+    pub async fn meters(&self) -> Result<Vec<Sample>, Error> {
+        Ok(self.store.meters().await?)
     }
 
     /// Examines the store.

@@ -17,6 +17,7 @@ use crate::entropy::Entropy;
 use crate::error::InvalidJob;
 use crate::retry::{ATTEMPTS_DEFAULT, ATTEMPTS_MAX, LIST_LEN_MAX, RetryPolicy};
 use crate::state::State;
+use crate::trace::Trace;
 
 /// The longest name of a kind or a queue, in bytes.
 pub const NAME_LEN_MAX: usize = 128;
@@ -225,6 +226,8 @@ pub struct JobOptions {
     pub expires_in: Option<Duration>,
     /// Never run twice: a crash or a failure leaves it dead. Default: false, at least once.
     pub at_most_once: Option<bool>,
+    /// The trace that the job is part of. Default: what the client's [`TraceContext`](crate::trace::TraceContext) says.
+    pub trace: Option<Trace>,
 }
 
 impl JobOptions {
@@ -289,6 +292,13 @@ impl JobOptions {
         self
     }
 
+    /// Sets the trace that the job is part of.
+    #[must_use]
+    pub fn trace(mut self, trace: Trace) -> JobOptions {
+        self.trace = Some(trace);
+        self
+    }
+
     /// These options where they say something, `defaults` elsewhere.
     #[must_use]
     pub fn or(self, defaults: JobOptions) -> JobOptions {
@@ -301,6 +311,7 @@ impl JobOptions {
             keep_done: self.keep_done.or(defaults.keep_done),
             expires_in: self.expires_in.or(defaults.expires_in),
             at_most_once: self.at_most_once.or(defaults.at_most_once),
+            trace: self.trace.or(defaults.trace),
         }
     }
 }
@@ -327,6 +338,15 @@ pub struct Settings {
     /// The version of the payload's format, when it is not 0.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub version: u32,
+    /// The trace it is part of. One that cannot be read is left out.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "trace_or_none")]
+    pub trace: Option<Trace>,
+}
+
+/// A trace is not worth losing a job's other settings.
+fn trace_or_none<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Trace>, D::Error> {
+    let value = Option::<serde_json::Value>::deserialize(deserializer)?;
+    Ok(value.and_then(|json| serde_json::from_value(json).ok()))
 }
 
 fn is_zero(number: &u32) -> bool {
@@ -399,6 +419,7 @@ impl NewJob {
                 timeout_ms: options.timeout.map(whole_millis),
                 keep_done_ms: options.keep_done.map(whole_millis),
                 version,
+                trace: options.trace,
             },
         };
         job.validate()?;

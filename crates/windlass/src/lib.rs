@@ -18,12 +18,15 @@ pub mod codec;
 pub mod error;
 pub mod job;
 pub mod retry;
+pub mod trace;
 
 pub mod store;
 
 pub mod blocking;
 pub mod client;
 pub mod inspect;
+#[cfg(feature = "metrics")]
+pub mod metrics;
 pub mod migrate;
 pub mod sweep;
 
@@ -68,3 +71,8 @@ pub use {
 #[cfg(all(doctest, feature = "server", feature = "sqlite", feature = "derive"))]
 #[doc = include_str!("../../../README.md")]
 struct ReadmeExamples;
+
+/// The examples of the guide, compiled and run.
+#[cfg(all(doctest, feature = "server", feature = "sqlite", feature = "derive"))]
+#[doc = include_str!("../../../docs/guide.md")]
+struct GuideExamples;

@@ -10,6 +10,11 @@ use super::jobs::{Listing, Wanted};
 use super::{Failure, job, jobs};
 use crate::Shared;
 
+/// Jobs on a page, unless the query says otherwise.
+const PAGE_LEN: usize = 100;
+/// The most on a page.
+const PAGE_LEN_MAX: usize = 500;
+
 #[derive(Debug, Serialize)]
 pub(crate) struct Overview {
     store: StoreInfo,
@@ -29,7 +34,8 @@ pub(crate) async fn processes(State(shared): State<Shared>) -> Result<Json<Vec<P
 }
 
 pub(crate) async fn jobs(State(shared): State<Shared>, Query(wanted): Query<Wanted>) -> Result<Json<Listing>, Failure> {
-    Ok(Json(jobs::read(&shared, &wanted, 100).await?))
+    let limit = wanted.limit.unwrap_or(PAGE_LEN).clamp(1, PAGE_LEN_MAX);
+    Ok(Json(jobs::read(&shared, &wanted, limit).await?))
 }
 
 pub(crate) async fn job(State(shared): State<Shared>, Path(id): Path<String>) -> Result<Json<JobRecord>, Failure> {

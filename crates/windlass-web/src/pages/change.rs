@@ -3,20 +3,27 @@
 
 use axum::Json;
 use axum::body::Bytes;
-use axum::extract::{Path, State};
+use axum::extract::{Path, Query, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Redirect, Response};
 use serde::{Deserialize, Serialize};
+use tokio::time::Instant;
 use windlass::state::State as JobState;
 use windlass::store::{Changed, ClearFilter, MemberId, ProcessOrder, ProcessTarget};
 use windlass::sweep::{Edit, Swept};
 
+use super::confirm::{self, Fields};
 use super::jobs::Wanted;
+use super::queues::Named;
 use super::{Failure, Visit, job};
 use crate::Shared;
 
 /// Jobs that can be named in one request.
 const IDS_MAX: usize = 1_000;
+/// Jobs removed in one step while a queue is cleared.
+const CLEAR_LEN: usize = 1_000;
+/// What a change tells of itself in the query of the page it leads back to.
+const NOTICES: [&str; 5] = ["changed", "asked", "refused", "more", "told"];
 
 fn edit(verb: &str) -> Result<Edit, Failure> {
     match verb {
@@ -26,11 +33,6 @@ fn edit(verb: &str) -> Result<Edit, Failure> {
         "delete" => Ok(Edit::Delete),
         _ => Err(Failure::missing("no such verb: requeue, kill, cancel and delete are known")),
     }
-}
-
-/// One job.
-async fn change_one(shared: &Shared, text: &str, verb: &str) -> Result<Swept, Failure> {
-    change_named(shared, edit(verb)?, &[text.to_owned()]).await
 }
 
 async fn change_named(shared: &Shared, edit: Edit, ids: &[String]) -> Result<Swept, Failure> {
@@ -56,23 +58,51 @@ async fn change_named(shared: &Shared, edit: Edit, ids: &[String]) -> Result<Swe
     Ok(swept)
 }
 
-/// Everything that a filter chooses. Something must be chosen: nobody means every job there is.
-async fn change_all(shared: &Shared, edit: Edit, wanted: &Wanted) -> Result<Swept, Failure> {
+/// What was done to many jobs, and whether there may be more of them.
+#[derive(Debug, Default, Serialize)]
+pub(crate) struct Done {
+    #[serde(flatten)]
+    swept: Swept,
+    more: bool,
+}
+
+/// Everything that a filter chooses, as far as one request goes. Something must be chosen: nobody means every job there
+/// is.
+async fn change_all(shared: &Shared, edit: Edit, wanted: &Wanted) -> Result<Done, Failure> {
     let filter = wanted.filter()?;
     if filter.state.is_none() {
         return Err(Failure::bad("all jobs of which state? name one"));
     }
-    Ok(shared.client.sweep(edit, filter).await?.finish().await?)
+    let until = Instant::now() + shared.options.limits.change_time;
+    let mut sweep = shared.client.sweep(edit, filter).await?;
+    // One step at least, so that asking again and again comes to an end.
+    let mut more = sweep.step().await?;
+    while more && Instant::now() < until {
+        more = sweep.step().await?;
+    }
+    Ok(Done { swept: sweep.swept(), more })
 }
 
-async fn change_queue(shared: &Shared, name: &str, verb: &str) -> Result<u64, Failure> {
+/// Removes the ready jobs of a queue, as far as one request goes.
+async fn clear(shared: &Shared, name: &str) -> Result<Done, Failure> {
+    let filter = ClearFilter { state: Some(JobState::Ready), queue: Some(name.to_owned()) };
+    let until = Instant::now() + shared.options.limits.change_time;
+    let mut done = Done { more: true, ..Done::default() };
+    while done.more && (done.swept.changed == 0 || Instant::now() < until) {
+        let removed = shared.client.store().clear(filter.clone(), CLEAR_LEN).await.map_err(windlass::Error::from)?;
+        done.swept.changed += removed as u64;
+        done.more = removed > 0;
+    }
+    Ok(done)
+}
+
+async fn change_queue(shared: &Shared, name: &str, verb: &str) -> Result<Done, Failure> {
+    windlass::job::check_name("queue", name).map_err(windlass::Error::from)?;
+    let changed = |changed: bool| Done { swept: Swept { changed: changed.into(), ..Swept::default() }, more: false };
     match verb {
-        "pause" => Ok(u64::from(shared.client.pause(name).await?)),
-        "resume" => Ok(u64::from(shared.client.resume(name).await?)),
-        "clear" => {
-            let ready = ClearFilter { state: Some(JobState::Ready), queue: Some(name.to_owned()) };
-            Ok(shared.client.clear(ready).await?)
-        }
+        "pause" => Ok(changed(shared.client.pause(name).await?)),
+        "resume" => Ok(changed(shared.client.resume(name).await?)),
+        "clear" => clear(shared, name).await,
         _ => Err(Failure::missing("no such verb: pause, resume and clear are known")),
     }
 }
@@ -92,13 +122,35 @@ async fn order(shared: &Shared, id: &str, verb: &str) -> Result<usize, Failure> 
     }
 }
 
-/// Back to the page the person was on, if it says so and is ours, with the numbers of what was done.
-fn back(visit: &Visit, headers: &HeaderMap, elsewhere: &str, done: &[(&str, u64)]) -> Response {
-    let referer = headers.get("x-back").or_else(|| headers.get(header::REFERER)).and_then(|value| value.to_str().ok());
-    let ours = referer.and_then(|url| own_path(url, headers, &visit.base));
-    let page = ours.unwrap_or_else(|| format!("{}{elsewhere}", visit.base));
-    let (path, query) = page.split_once('?').unwrap_or((&page, ""));
-    let is_notice = |pair: &str| ["changed=", "asked=", "refused=", "told="].iter().any(|name| pair.starts_with(name));
+/// Where the person was, if the form or the browser says so and it is ours; else `elsewhere`.
+fn origin(visit: &Visit, headers: &HeaderMap, fields: &Fields, elsewhere: &str) -> String {
+    let told = fields.get("back").filter(|path| is_own(path, &visit.base)).map(str::to_owned);
+    let referer = || {
+        let url = headers.get(header::REFERER)?.to_str().ok()?;
+        own_path(url, headers, &visit.base)
+    };
+    told.or_else(referer).unwrap_or_else(|| format!("{}{elsewhere}", visit.base))
+}
+
+/// The path and query of a URL of this host below `base`.
+fn own_path(url: &str, headers: &HeaderMap, base: &str) -> Option<String> {
+    let host = headers.get(header::HOST)?.to_str().ok()?;
+    let rest = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"))?.strip_prefix(host)?;
+    is_own(rest, base).then(|| rest.to_owned())
+}
+
+/// Whether a browser stays here that is sent to this path. It takes `//` and `/\` for the beginning of another host, and
+/// leaves out tabs and line ends before it looks.
+fn is_own(path: &str, base: &str) -> bool {
+    let is_plain = path.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\');
+    let is_below = path.strip_prefix(base).is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '?']));
+    is_plain && is_below && path.starts_with('/') && !path.starts_with("//")
+}
+
+/// Leads back, with the numbers of what was done.
+fn back(page: &str, done: &[(&str, u64)]) -> Response {
+    let (path, query) = page.split_once('?').unwrap_or((page, ""));
+    let is_notice = |pair: &str| NOTICES.iter().any(|name| pair.split('=').next() == Some(name));
     let mut pairs: Vec<String> =
         query.split('&').filter(|pair| !pair.is_empty() && !is_notice(pair)).map(str::to_owned).collect();
     pairs.extend(done.iter().filter(|(_, count)| *count > 0).map(|(name, count)| format!("{name}={count}")));
@@ -106,16 +158,9 @@ fn back(visit: &Visit, headers: &HeaderMap, elsewhere: &str, done: &[(&str, u64)
     Redirect::to(&page).into_response()
 }
 
-/// The path and query of a URL of this host below `base`.
-fn own_path(url: &str, headers: &HeaderMap, base: &str) -> Option<String> {
-    let host = headers.get(header::HOST)?.to_str().ok()?;
-    let rest = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"))?.strip_prefix(host)?;
-    let is_below = rest.strip_prefix(base).is_some_and(|rest| rest.starts_with('/') || rest.is_empty());
-    (is_below && rest.starts_with('/') && !rest.starts_with("//")).then(|| rest.to_owned())
-}
-
-fn told(swept: Swept) -> [(&'static str, u64); 3] {
-    [("changed", swept.changed), ("asked", swept.asked), ("refused", swept.refused)]
+fn told(done: &Done) -> [(&'static str, u64); 4] {
+    let Swept { changed, asked, refused } = done.swept;
+    [("changed", changed), ("asked", asked), ("refused", refused), ("more", done.more.into())]
 }
 
 pub(crate) async fn job(
@@ -123,14 +168,24 @@ pub(crate) async fn job(
     visit: Visit,
     headers: HeaderMap,
     Path((id, verb)): Path<(String, String)>,
+    body: Bytes,
 ) -> Result<Response, Failure> {
-    let swept = change_one(&shared, &id, &verb).await?;
-    // A deleted job has no page to go back to.
-    if verb == "delete" {
-        let page = format!("{}/jobs?changed={}", visit.base, swept.changed);
-        return Ok(Redirect::to(&page).into_response());
+    let fields = Fields::parse(&body);
+    let id = job::id(&id)?;
+    let page = origin(&visit, &headers, &fields, &format!("/jobs/{id}"));
+    if is_grave(edit(&verb)?) && !fields.is_sure() {
+        let action = visit.address.clone();
+        return confirm::ask(&shared, visit, format!("This is to {verb} job {id}."), action, fields, page).await;
     }
-    Ok(back(&visit, &headers, &format!("/jobs/{id}"), &told(swept)))
+    let swept = change_named(&shared, edit(&verb)?, &[id.to_string()]).await?;
+    // A deleted job has no page to go back to.
+    let page = if verb == "delete" { format!("{}/jobs", visit.base) } else { page };
+    Ok(back(&page, &told(&Done { swept, more: false })))
+}
+
+/// Whether the person is asked first.
+fn is_grave(edit: Edit) -> bool {
+    matches!(edit, Edit::Kill | Edit::Delete)
 }
 
 pub(crate) async fn jobs(
@@ -139,50 +194,77 @@ pub(crate) async fn jobs(
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response, Failure> {
-    let fields: Vec<(String, String)> = form_urlencoded::parse(&body).into_owned().collect();
-    let field = |name: &str| fields.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone());
-    let text = |name: &str| field(name).unwrap_or_default();
+    let fields = Fields::parse(&body);
+    let text = |name: &str| fields.get(name).unwrap_or_default().to_owned();
     let wanted =
         Wanted { state: text("state"), queue: text("queue"), kind: text("kind"), q: text("q"), ..Wanted::default() };
-    let (scope, verb) = match field("all") {
-        Some(verb) => (true, verb),
-        None => (false, text("selected")),
-    };
-    let swept = if scope {
-        change_all(&shared, edit(&verb)?, &wanted).await?
+    let page = origin(&visit, &headers, &fields, &format!("/jobs?{}", wanted.link()));
+    let (is_all, verb) = fields.get("all").map_or((false, text("selected")), |verb| (true, verb.to_owned()));
+    let edit = edit(&verb)?;
+    if (is_all || is_grave(edit)) && !fields.is_sure() {
+        let which = if is_all { "all jobs of the list, also those on other pages" } else { "the chosen jobs" };
+        let action = visit.address.clone();
+        return confirm::ask(&shared, visit, format!("This is to {verb} {which}."), action, fields, page).await;
+    }
+    let done = if is_all {
+        change_all(&shared, edit, &wanted).await?
     } else {
-        let ids: Vec<String> = fields.iter().filter(|(name, _)| name == "id").map(|(_, id)| id.clone()).collect();
-        change_named(&shared, edit(&verb)?, &ids).await?
+        let ids: Vec<String> = fields.all("id").map(str::to_owned).collect();
+        Done { swept: change_named(&shared, edit, &ids).await?, more: false }
     };
-    Ok(back(&visit, &headers, &format!("/jobs?{}", wanted.link()), &told(swept)))
+    Ok(back(&page, &told(&done)))
 }
 
 pub(crate) async fn queue(
     State(shared): State<Shared>,
     visit: Visit,
     headers: HeaderMap,
-    Path((name, verb)): Path<(String, String)>,
+    Path(verb): Path<String>,
+    Query(Named { name }): Query<Named>,
+    body: Bytes,
 ) -> Result<Response, Failure> {
-    let changed = change_queue(&shared, &name, &verb).await?;
-    let done = if verb == "clear" { changed } else { 0 };
-    Ok(back(&visit, &headers, "/queues", &[("changed", done)]))
+    let fields = Fields::parse(&body);
+    let page = origin(&visit, &headers, &fields, "/queues");
+    if verb == "clear" && !fields.is_sure() {
+        let (question, action) = (format!("This removes every ready job of the queue {name}."), visit.address.clone());
+        return confirm::ask(&shared, visit, question, action, fields, page).await;
+    }
+    let done = change_queue(&shared, &name, &verb).await?;
+    // A pause is seen on the page: nothing is to be told of jobs.
+    let notices = if verb == "clear" { told(&done).to_vec() } else { Vec::new() };
+    Ok(back(&page, &notices))
+}
+
+/// The identity of a process, in a query, or `all`.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Process {
+    id: String,
 }
 
 pub(crate) async fn process(
     State(shared): State<Shared>,
     visit: Visit,
     headers: HeaderMap,
-    Path((id, verb)): Path<(String, String)>,
+    Path(verb): Path<String>,
+    Query(Process { id }): Query<Process>,
+    body: Bytes,
 ) -> Result<Response, Failure> {
+    let fields = Fields::parse(&body);
+    let page = origin(&visit, &headers, &fields, "/processes");
+    if (verb == "stop" || id == "all") && !fields.is_sure() {
+        let whom = if id == "all" { "every process".to_owned() } else { format!("the process {id}") };
+        let action = visit.address.clone();
+        return confirm::ask(&shared, visit, format!("This is to {verb} {whom}."), action, fields, page).await;
+    }
     let count = order(&shared, &id, &verb).await?;
-    Ok(back(&visit, &headers, "/processes", &[("told", count as u64)]))
+    Ok(back(&page, &[("told", count as u64)]))
 }
 
 pub(crate) async fn api_job(
     State(shared): State<Shared>,
     Path((id, verb)): Path<(String, String)>,
 ) -> Result<Response, Failure> {
-    let swept = change_one(&shared, &id, &verb).await?;
+    let swept = change_named(&shared, edit(&verb)?, &[id]).await?;
     let status = if swept.refused > 0 { StatusCode::CONFLICT } else { StatusCode::OK };
     Ok((status, Json(swept)).into_response())
 }
@@ -196,30 +278,51 @@ pub(crate) struct Many {
     all: Option<Wanted>,
 }
 
-pub(crate) async fn api_jobs(State(shared): State<Shared>, Json(many): Json<Many>) -> Result<Json<Swept>, Failure> {
+pub(crate) async fn api_jobs(State(shared): State<Shared>, Json(many): Json<Many>) -> Result<Json<Done>, Failure> {
     let edit = edit(&many.verb)?;
     match (many.ids, many.all) {
-        (Some(ids), None) => Ok(Json(change_named(&shared, edit, &ids).await?)),
+        (Some(ids), None) => Ok(Json(Done { swept: change_named(&shared, edit, &ids).await?, more: false })),
         (None, Some(wanted)) => Ok(Json(change_all(&shared, edit, &wanted).await?)),
         _ => Err(Failure::bad("name either `ids` or `all`")),
     }
 }
 
-#[derive(Debug, Serialize)]
-pub(crate) struct Count {
-    changed: u64,
-}
-
 pub(crate) async fn api_queue(
     State(shared): State<Shared>,
-    Path((name, verb)): Path<(String, String)>,
-) -> Result<Json<Count>, Failure> {
-    Ok(Json(Count { changed: change_queue(&shared, &name, &verb).await? }))
+    Path(verb): Path<String>,
+    Query(Named { name }): Query<Named>,
+) -> Result<Json<Done>, Failure> {
+    Ok(Json(change_queue(&shared, &name, &verb).await?))
+}
+
+/// How many processes will be told.
+#[derive(Debug, Serialize)]
+pub(crate) struct Reached {
+    told: usize,
 }
 
 pub(crate) async fn api_process(
     State(shared): State<Shared>,
-    Path((id, verb)): Path<(String, String)>,
-) -> Result<Json<Count>, Failure> {
-    Ok(Json(Count { changed: order(&shared, &id, &verb).await? as u64 }))
+    Path(verb): Path<String>,
+    Query(Process { id }): Query<Process>,
+) -> Result<Json<Reached>, Failure> {
+    Ok(Json(Reached { told: order(&shared, &id, &verb).await? }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_is_led_elsewhere() {
+        for path in ["//evil.example", "/\\evil.example", "/\t/evil.example", "https://evil.example", "evil", ""] {
+            assert!(!is_own(path, ""), "{path:?}");
+        }
+        for path in ["/jobs@evil.example", "/jobsevil", "/other", "//jobs", "/"] {
+            assert!(!is_own(path, "/jobs"), "{path:?}");
+        }
+        for path in ["/jobs", "/jobs/queues", "/jobs?state=dead"] {
+            assert!(is_own(path, "/jobs"), "{path:?}");
+        }
+    }
 }

@@ -9,7 +9,8 @@ use windlass::{Error, Timestamp};
 
 use super::{Failure, Frame, Visit, html};
 use crate::Shared;
-use crate::view::{actions, filters};
+use crate::view::text::laid_out;
+use crate::view::{actions, filters, short};
 
 /// Longer arguments and results are cut on the page; the API has all of them.
 const TEXT_LEN_MAX: usize = 20_000;
@@ -69,12 +70,8 @@ fn gone(error: Error) -> Failure {
     }
 }
 
-/// JSON laid out for reading; what is none, as it is.
 fn pretty(payload: &Payload) -> String {
-    let laid_out = serde_json::from_slice::<serde_json::Value>(payload.as_bytes())
-        .and_then(|value| serde_json::to_string_pretty(&value))
-        .unwrap_or_else(|_| payload.to_text());
-    crate::view::short(&laid_out, TEXT_LEN_MAX)
+    short(&laid_out(&payload.to_text()), TEXT_LEN_MAX)
 }
 
 /// What the record tells of the job's life, in the order of time.

@@ -16,8 +16,6 @@ use crate::view::{actions, encoded, filters, short};
 
 /// Jobs on a page.
 const PAGE_LEN: usize = 50;
-/// The most on a page of the API.
-const API_PAGE_LEN_MAX: usize = 500;
 /// Pages of the store that are read for one page of ours when a search finds little: what bounds a read.
 const READS_MAX: usize = 4;
 
@@ -83,8 +81,7 @@ fn cursor_text(cursor: Cursor) -> String {
 }
 
 /// One page, and where the next begins. A store may answer short pages while it searches: some are read together.
-pub(crate) async fn read(shared: &Shared, wanted: &Wanted, default_len: usize) -> Result<Listing, Failure> {
-    let limit = wanted.limit.unwrap_or(default_len).clamp(1, API_PAGE_LEN_MAX);
+pub(crate) async fn read(shared: &Shared, wanted: &Wanted, limit: usize) -> Result<Listing, Failure> {
     let mut query = wanted.query(limit)?;
     let mut jobs = Vec::new();
     for _ in 0..READS_MAX {

@@ -1,12 +1,13 @@
 //! What each kind of job takes.
 
 use askama::Template;
-use axum::extract::{Path, Query, State};
+use axum::extract::{Query, State};
 use axum::response::Response;
 use windlass::store::measure::BOUNDS_MS;
 use windlass::store::{KindMeasure, Series, SeriesQuery};
 
-use super::overview::{Back, spans};
+use super::overview::{Back, Spans, spans};
+use super::queues::Named;
 use super::{Failure, Frame, Visit, html};
 use crate::Shared;
 use crate::view::{chart, filters};
@@ -16,7 +17,7 @@ use crate::view::{chart, filters};
 struct Kinds {
     frame: Frame,
     kinds: Vec<KindMeasure>,
-    spans: [(&'static str, &'static str, bool); 3],
+    spans: Spans,
 }
 
 pub(crate) async fn page(
@@ -27,7 +28,7 @@ pub(crate) async fn page(
     let frame = visit.frame(&shared).await?;
     let query = SeriesQuery { span: back.span, by_kind: true, ..SeriesQuery::default() };
     let kinds = shared.inspector.series(query).await?.kinds;
-    html(&Kinds { frame, kinds, spans: spans(back.span) })
+    html(&Kinds { frame, kinds, spans: spans(back.span, None) })
 }
 
 #[derive(Template)]
@@ -37,18 +38,19 @@ struct One {
     kind: String,
     series: Series,
     histogram: chart::Drawing,
-    spans: [(&'static str, &'static str, bool); 3],
+    spans: Spans,
 }
 
 pub(crate) async fn one(
     State(shared): State<Shared>,
     visit: Visit,
-    Path(kind): Path<String>,
+    Query(Named { name: kind }): Query<Named>,
     Query(back): Query<Back>,
 ) -> Result<Response, Failure> {
     let frame = visit.frame(&shared).await?;
     let query = SeriesQuery { span: back.span, kind: Some(kind.clone()), ..SeriesQuery::default() };
     let series = shared.inspector.series(query).await?;
     let histogram = chart::histogram(series.total.run.counts(), &BOUNDS_MS);
-    html(&One { frame, kind, series, histogram, spans: spans(back.span) })
+    let spans = spans(back.span, Some(&kind));
+    html(&One { frame, kind, series, histogram, spans })
 }

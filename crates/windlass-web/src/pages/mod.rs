@@ -3,6 +3,7 @@
 pub(crate) mod api;
 pub(crate) mod assets;
 pub(crate) mod change;
+pub(crate) mod confirm;
 pub(crate) mod job;
 pub(crate) mod jobs;
 pub(crate) mod kinds;
@@ -12,6 +13,8 @@ pub(crate) mod processes;
 pub(crate) mod queues;
 
 use askama::Template;
+use std::convert::Infallible;
+
 use axum::extract::{FromRequestParts, OriginalUri};
 use axum::http::request::Parts;
 use axum::http::{StatusCode, header};
@@ -20,6 +23,8 @@ use windlass::store::Counts;
 use windlass::{Error, StoreError};
 
 use crate::auth::{Identity, Role};
+use crate::refusal::Refusal;
+use crate::view::Theme;
 use crate::{Shared, guard};
 
 /// What every page shows around its own.
@@ -33,15 +38,34 @@ pub(crate) struct Frame {
     pub(crate) counts: Counts,
     /// What a change that led here has done.
     pub(crate) notice: Option<String>,
+    pub(crate) theme: Option<Theme>,
+    /// Which entry of the navigation this is, as [`Frame::is_at`] takes it.
+    place: String,
+}
+
+impl Frame {
+    /// The address of the overview.
+    pub(crate) fn home(&self) -> &str {
+        if self.base.is_empty() { "/" } else { &self.base }
+    }
+
+    /// Whether this is the page of a navigation's entry: its path, and the state that it lists.
+    pub(crate) fn is_at(&self, place: &str) -> bool {
+        self.place == place
+    }
 }
 
 /// Where the dashboard is mounted, and who asks.
 #[derive(Debug)]
 pub(crate) struct Visit {
     pub(crate) base: String,
+    /// What was asked for: path and query, as the browser knows them.
+    pub(crate) address: String,
     may_act: bool,
     user: Option<String>,
     notice: Option<String>,
+    theme: Option<Theme>,
+    place: String,
 }
 
 impl Visit {
@@ -50,24 +74,36 @@ impl Visit {
         let counts = shared.inspector.counts().await?;
         let store = shared.inspector.describe().url;
         let may_act = self.may_act && !shared.options.is_read_only;
-        Ok(Frame { base: self.base, store, user: self.user, may_act, counts, notice: self.notice })
+        let Visit { base, user, notice, theme, place, .. } = self;
+        Ok(Frame { base, store, user, may_act, counts, notice, theme, place })
     }
 }
 
 impl<S: Send + Sync> FromRequestParts<S> for Visit {
-    type Rejection = Response;
+    type Rejection = Infallible;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Visit, Response> {
-        let inner = parts.uri.path().to_owned();
-        let OriginalUri(whole) = OriginalUri::from_request_parts(parts, state).await.map_err(|never| match never {})?;
-        let base = whole.path().strip_suffix(inner.as_str()).unwrap_or(whole.path()).trim_end_matches('/').to_owned();
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Visit, Infallible> {
+        let OriginalUri(whole) = OriginalUri::from_request_parts(parts, state).await?;
+        let base = guard::base(&whole, &parts.uri).to_owned();
         let identity = parts.extensions.get::<Identity>();
+        let query = parts.uri.query().unwrap_or_default();
         Ok(Visit {
             base,
+            address: whole.path_and_query().map_or("/", |address| address.as_str()).to_owned(),
             may_act: identity.is_some_and(|identity| identity.role == Role::Act),
             user: identity.and_then(|identity| identity.name.clone()),
-            notice: notice(parts.uri.query().unwrap_or_default()),
+            notice: notice(query),
+            theme: Theme::chosen(query).or_else(|| Theme::remembered(&parts.headers)),
+            place: place(parts.uri.path(), query),
         })
+    }
+}
+
+fn place(path: &str, query: &str) -> String {
+    let state = form_urlencoded::parse(query.as_bytes()).find(|(name, _)| name == "state").map(|(_, state)| state);
+    match state {
+        Some(state) if path == "/jobs" => format!("{path} {state}"),
+        _ => path.to_owned(),
     }
 }
 
@@ -85,6 +121,9 @@ fn notice(query: &str) -> Option<String> {
     tell("changed", "changed");
     tell("asked", "asked to give way");
     tell("refused", "left as they were");
+    if number("more").is_some() {
+        words.push("there are more: do it again for the next ones".to_owned());
+    }
     if number("told").is_some() {
         words.push("the process will be told with its next beat".to_owned());
     }
@@ -120,7 +159,7 @@ impl From<Error> for Failure {
 
 impl IntoResponse for Failure {
     fn into_response(self) -> Response {
-        guard::refuse(self.0, &self.1)
+        Refusal::new(self.0, self.1).into_response()
     }
 }
 

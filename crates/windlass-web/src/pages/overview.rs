@@ -8,7 +8,7 @@ use windlass::store::{DayTotals, QueueInfo, Series, SeriesQuery, Span};
 
 use super::{Failure, Frame, Visit, html};
 use crate::Shared;
-use crate::view::{chart, filters};
+use crate::view::{chart, encoded, filters};
 
 /// How far back the charts go.
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
@@ -17,13 +17,14 @@ pub(crate) struct Back {
     pub(crate) span: Span,
 }
 
-/// A link to another span: its name in the query, its words, whether it is shown now.
-pub(crate) fn spans(now: Span) -> [(&'static str, &'static str, bool); 3] {
-    [
-        ("hour", "1 hour", now == Span::Hour),
-        ("day", "24 hours", now == Span::Day),
-        ("month", "30 days", now == Span::Month),
-    ]
+/// Links to all spans: the query, the words, whether it is shown now.
+pub(crate) type Spans = [(String, &'static str, bool); 3];
+
+/// Links to all spans of the page of this name, if it has one.
+pub(crate) fn spans(now: Span, name: Option<&str>) -> Spans {
+    let name = name.map_or(String::new(), |name| format!("name={}&", encoded(name)));
+    let link = |span: Span, text: &str, words| (format!("?{name}span={text}"), words, now == span);
+    [link(Span::Hour, "hour", "1 hour"), link(Span::Day, "day", "24 hours"), link(Span::Month, "month", "30 days")]
 }
 
 #[derive(Template)]
@@ -35,7 +36,7 @@ struct Overview {
     days: Vec<DayTotals>,
     processes: usize,
     busy: u64,
-    spans: [(&'static str, &'static str, bool); 3],
+    spans: Spans,
 }
 
 pub(crate) async fn page(
@@ -51,5 +52,5 @@ pub(crate) async fn page(
     let members = shared.inspector.processes().await?;
     let busy = members.iter().map(|member| u64::from(member.vitals.busy)).sum();
     let days = shared.inspector.history(14).await?;
-    html(&Overview { frame, series, queues, days, processes: members.len(), busy, spans: spans(back.span) })
+    html(&Overview { frame, series, queues, days, processes: members.len(), busy, spans: spans(back.span, None) })
 }

@@ -1,4 +1,5 @@
 //! How templates show values: `{{ job.run_at|ago(now) }}`. What they answer is text, and is escaped as any text.
+#![allow(unreachable_pub, reason = "the attribute makes public items of these functions")]
 
 use askama::{Result, Values, filter_fn};
 use windlass::Timestamp;

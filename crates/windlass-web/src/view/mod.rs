@@ -2,7 +2,10 @@
 
 pub(crate) mod chart;
 pub(crate) mod filters;
+pub(crate) mod text;
+pub(crate) mod theme;
 
+pub(crate) use theme::Theme;
 use windlass::Timestamp;
 use windlass::state::State;
 

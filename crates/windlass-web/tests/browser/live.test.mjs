@@ -138,7 +138,7 @@ test("Tab goes by the way into the content, through the pages, to what can be do
 });
 
 test("a queue is paused by the keyboard alone", async () => {
-  await page.goto("/queues/night");
+  await page.goto("/queue?name=night");
   await page.keyboard.press("Tab");
   await page.keyboard.press("Enter");
   const isPause = () => page.evaluate(() => document.activeElement.textContent === "Pause");

@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use toml::de::{DeTable, DeValue};
 
-use crate::config::{ConfigError, QueueConfig, QueueOrder, ServerConfig, parse_duration};
+use crate::config::{Allow, ConfigError, QueueConfig, QueueOrder, ServerConfig, parse_duration};
 
 /// The file that is read when none is named and it is there.
 pub const FILE_NAME: &str = "windlass.toml";
@@ -33,11 +33,13 @@ pub struct Settings {
     pub store: String,
     /// How the server works.
     pub server: ServerConfig,
+    /// What jobs of the kinds `exec` and `http` may do.
+    pub allow: Allow,
 }
 
 impl Default for Settings {
     fn default() -> Settings {
-        Settings { store: "sqlite:jobs.db".to_owned(), server: ServerConfig::default() }
+        Settings { store: "sqlite:jobs.db".to_owned(), server: ServerConfig::default(), allow: Allow::default() }
     }
 }
 
@@ -154,6 +156,31 @@ const SETTINGS: &[Setting] = &[
         set: |s, text| put(&mut s.server.keep.cancelled, parse_duration(text)),
         show: |s| show_duration(s.server.keep.cancelled),
     },
+    Setting {
+        name: "allow_exec",
+        set: |s, text| put(&mut s.allow.exec, Ok(list(text))),
+        show: |s| s.allow.exec.join(","),
+    },
+    Setting {
+        name: "allow_exec_any",
+        set: |s, text| put(&mut s.allow.exec_any, truth(text)),
+        show: |s| s.allow.exec_any.to_string(),
+    },
+    Setting {
+        name: "allow_exec_cwd",
+        set: |s, text| put(&mut s.allow.exec_cwd, Ok(list(text))),
+        show: |s| s.allow.exec_cwd.join(","),
+    },
+    Setting {
+        name: "allow_exec_env",
+        set: |s, text| put(&mut s.allow.exec_env, Ok(list(text))),
+        show: |s| s.allow.exec_env.join(","),
+    },
+    Setting {
+        name: "allow_http",
+        set: |s, text| put(&mut s.allow.http, Ok(list(text))),
+        show: |s| s.allow.http.join(","),
+    },
 ];
 
 fn put<T>(place: &mut T, value: Result<T, String>) -> Result<(), String> {
@@ -165,8 +192,20 @@ fn number(text: &str) -> Result<u32, String> {
     text.parse().map_err(|_| "must be a whole number".to_owned())
 }
 
+fn truth(text: &str) -> Result<bool, String> {
+    text.parse().map_err(|_| "must be true or false".to_owned())
+}
+
+fn items(text: &str) -> impl Iterator<Item = &str> {
+    text.split(',').map(str::trim).filter(|item| !item.is_empty())
+}
+
+fn list(text: &str) -> Vec<String> {
+    items(text).map(str::to_owned).collect()
+}
+
 fn parse_queues(text: &str) -> Result<Vec<QueueConfig>, String> {
-    text.split(',').map(str::trim).filter(|name| !name.is_empty()).map(parse_queue).collect()
+    items(text).map(parse_queue).collect()
 }
 
 /// Reads `NAME`, `NAME:WEIGHT` or `NAME:WEIGHT:at-most-once`.
@@ -386,11 +425,12 @@ fn text_of(value: &DeValue<'_>) -> Result<String, String> {
     match value {
         DeValue::String(text) => Ok(text.to_string()),
         DeValue::Integer(number) => Ok(number.to_string()),
+        DeValue::Boolean(truth) => Ok(truth.to_string()),
         DeValue::Array(items) => {
             let items: Result<Vec<String>, String> = items.iter().map(|item| text_of(item.get_ref())).collect();
             Ok(items?.join(","))
         }
-        _ => Err("must be a text, a whole number or a list of texts".to_owned()),
+        _ => Err("must be a text, a whole number, true, false or a list of texts".to_owned()),
     }
 }
 
@@ -475,6 +515,18 @@ mod tests {
         assert!(queues[2].at_most_once);
         assert!(message("queues = [\"a\", \"a\"]\n").contains("twice"));
         assert!(message("queues = []\n").contains("at least one"));
+    }
+
+    #[test]
+    fn what_jobs_may_do_is_nothing_until_it_is_listed() {
+        assert!(load_text("", None).unwrap().settings.allow == Allow::default());
+
+        let text = "allow_exec = [\"ffmpeg\", \"/usr/bin/convert\"]\nallow_exec_any = true\nallow_http = \"a.test\"\n";
+        let allow = load_text(text, None).unwrap().settings.allow;
+
+        assert_eq!(allow.exec, ["ffmpeg", "/usr/bin/convert"]);
+        assert_eq!((allow.exec_any, allow.http), (true, vec!["a.test".to_owned()]));
+        assert!(message("allow_exec_any = \"perhaps\"\n").contains("true or false"));
     }
 
     #[test]

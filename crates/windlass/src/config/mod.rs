@@ -74,6 +74,21 @@ pub enum QueueOrder {
     Fair,
 }
 
+/// What jobs of the program's own kinds may do. Nothing, by default: whoever may enqueue could run or reach it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Allow {
+    /// Programs that `exec` jobs may run: absolute paths, or names that are looked up once at the start.
+    pub exec: Vec<String>,
+    /// Whether `exec` jobs may run any program, anywhere, with any environment. Default: false.
+    pub exec_any: bool,
+    /// Folders in or below which `exec` jobs may choose to run.
+    pub exec_cwd: Vec<String>,
+    /// Variables that `exec` jobs may set for their program.
+    pub exec_env: Vec<String>,
+    /// Hosts, or beginnings of URLs, that `http` jobs may post to.
+    pub http: Vec<String>,
+}
+
 impl QueueConfig {
     /// A queue of weight 1.
     pub fn new(name: impl Into<String>) -> QueueConfig {

@@ -8,6 +8,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tracing::Instrument;
+
 use crate::event::Event;
 use crate::failpoint;
 use crate::job::LeaseToken;
@@ -77,7 +79,8 @@ impl Acker {
         verdicts: Vec<(LeaseToken, Verdict)>,
     ) -> Result<Vec<Finished>, crate::StoreError> {
         failpoint::hit("acker.send")?;
-        let answers = self.shared.store.finish(member, verdicts).await?;
+        let span = tracing::debug_span!("ack", count = verdicts.len());
+        let answers = self.shared.store.finish(member, verdicts).instrument(span).await?;
         failpoint::hit("acker.reply.lost")?;
         Ok(answers)
     }
@@ -87,14 +90,17 @@ impl Acker {
         for (Report { member, token, verdict, .. }, answer) in reports.iter().zip(answers) {
             match answer {
                 Finished::Landed => {
+                    tracing::trace!(job.id = %token.job(), verdict = verdict.name(), "acked");
                     self.shared.tally.note_landed(verdict);
                     self.shared.subscriber.event(&Event::Landed { member, token: *token, verdict });
                 }
                 Finished::Fenced => {
                     self.shared.tally.note_fenced();
                     self.shared.subscriber.event(&Event::Fenced { member, token: *token });
-                    let (job, run) = (token.job(), token.run());
-                    tracing::warn!(%job, run, %member, "an outcome came too late and was refused");
+                    if let Some(left_out) = self.shared.complaints.admit("a refused outcome") {
+                        let (job, run) = (token.job(), token.run());
+                        tracing::warn!(job.id = %job, run, %member, left_out, "an outcome came too late and was refused");
+                    }
                 }
             }
         }

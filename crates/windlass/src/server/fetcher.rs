@@ -11,6 +11,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tracing::Instrument;
+
 use crate::clock::Stopwatch;
 use crate::server::Shared;
 use crate::server::order;
@@ -76,7 +78,8 @@ impl Fetcher {
         self.seen = shared.store.ring();
         let plan = order::plan(&shared.config.queues, shared.config.order, room, &shared.entropy);
         let member = shared.membership.current();
-        match shared.store.lease(&member, plan).await {
+        let span = tracing::debug_span!("lease", room);
+        match shared.store.lease(&member, plan).instrument(span).await {
             Ok(jobs) if jobs.is_empty() => {
                 self.is_starved = true;
                 let load = shared.in_flight.load();
@@ -86,6 +89,10 @@ impl Fetcher {
             // The membership was lost while the answer was on its way: the jobs are somebody else's by now.
             Ok(_) if member != shared.membership.current() => Next::Now,
             Ok(jobs) => {
+                for job in &jobs {
+                    let (kind, queue, attempt) = (job.kind.as_str(), job.queue.as_str(), job.attempt);
+                    tracing::trace!(job.id = %job.token.job(), job.kind = kind, queue, attempt, "leased");
+                }
                 self.has_suspect |= jobs.iter().any(|job| job.recoveries >= RECOVERIES_SUSPECT);
                 shared.start_runners(shared.in_flight.accept(jobs, &member));
                 Next::Now

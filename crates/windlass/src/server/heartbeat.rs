@@ -49,7 +49,7 @@ impl Heartbeat {
                 self.shared.membership.note_beat();
                 for token in &orders.cancel {
                     if self.shared.in_flight.cancel(token, CancelCause::Asked) {
-                        tracing::info!(job = %token.job(), "told a running job to give way");
+                        tracing::info!(job.id = %token.job(), "told a running job to give way");
                     }
                 }
                 orders.process.iter().for_each(|order| self.obey(*order));
@@ -110,9 +110,12 @@ impl Heartbeat {
             let Some(poll) = ctx.run().poll_under_way() else {
                 continue;
             };
-            if self.polled_at_last_beat.get(&ctx.run().token) == Some(&poll) {
-                let (job, kind) = (ctx.id(), ctx.kind());
-                tracing::warn!(%job, kind, "a handler is blocking the I/O runtime; register it with .cpu(..)");
+            if self.polled_at_last_beat.get(&ctx.run().token) == Some(&poll)
+                && let Some(left_out) = self.shared.complaints.admit("a handler in one poll")
+            {
+                let (id, kind) = (ctx.id(), ctx.kind());
+                let message = "a handler is blocking the I/O runtime; register it with .cpu(..)";
+                tracing::warn!(job.id = %id, job.kind = kind, left_out, "{message}");
             }
             polled.insert(ctx.run().token, poll);
         }

@@ -15,7 +15,6 @@
 //! store ([`Client::order`]); it is the same path: a flag is raised, and the *conductor*, a task that every running
 //! server has, brings the services to their end when it sees that a stop was asked for.
 
-use std::collections::HashMap;
 use std::future::Future;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
@@ -36,6 +35,7 @@ use crate::error::{Error, StoreError};
 use crate::event::{Subscriber, Unwatched};
 use crate::handler::Handlers;
 use crate::server::acker::Acker;
+use crate::server::complaints::Complaints;
 use crate::server::fetcher::Fetcher;
 use crate::server::heartbeat::Heartbeat;
 use crate::server::inflight::InFlight;
@@ -47,6 +47,7 @@ use crate::server::service::{Service, Supervision, drive, drive_on_thread};
 use crate::store::{MemberId, MemberInfo, Store, Verdict};
 
 pub(crate) mod acker;
+pub(crate) mod complaints;
 pub(crate) mod fetcher;
 pub(crate) mod heartbeat;
 pub(crate) mod inflight;
@@ -62,9 +63,6 @@ pub(crate) mod unwind;
 
 /// How long a stopping server waits for the store to take the last verdicts, beyond its lease.
 const FLUSH_TIME: Duration = Duration::from_secs(5);
-
-/// The same complaint about the store is logged at most this often.
-const COMPLAINT_PACE: Duration = Duration::from_secs(5);
 
 /// A server that is ready to start.
 #[derive(Debug)]
@@ -381,7 +379,7 @@ pub(crate) struct Shared {
     pub(crate) subscriber: Arc<dyn Subscriber>,
     quiet: watch::Sender<bool>,
     stop: watch::Sender<bool>,
-    complaints: Mutex<HashMap<&'static str, Stopwatch>>,
+    pub(crate) complaints: Complaints,
 }
 
 impl Shared {
@@ -403,7 +401,7 @@ impl Shared {
             subscriber: Arc::new(Unwatched),
             quiet: watch::Sender::new(false),
             stop: watch::Sender::new(false),
-            complaints: Mutex::default(),
+            complaints: Complaints::default(),
             store,
             config,
             entropy,
@@ -483,11 +481,9 @@ impl Shared {
 
     /// Logs that the store could not do something, the same thing at most every few seconds.
     pub(crate) fn complain(&self, tried: &'static str, error: &StoreError) {
-        let mut complaints = self.complaints.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        let is_fresh = complaints.get(tried).is_some_and(|last| last.elapsed() < COMPLAINT_PACE);
-        if !is_fresh {
-            complaints.insert(tried, Stopwatch::start());
-            tracing::error!(tried, %error, "the store could not do what the server asked; it will be asked again");
+        if let Some(left_out) = self.complaints.admit(tried) {
+            let message = "the store could not do what the server asked; it will be asked again";
+            tracing::error!(tried, %error, left_out, "{message}");
         }
     }
 

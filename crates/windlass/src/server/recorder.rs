@@ -73,7 +73,9 @@ impl Sums {
     /// Counts a run whose verdict has landed.
     pub(crate) fn note(&mut self, facts: &RunFacts, verdict: &Verdict) {
         let sum = self.of(&facts.kind, &facts.queue);
-        sum.start.note(facts.waited.as_millis() as u64);
+        let waited_ms = facts.waited.as_millis() as u64;
+        sum.start_ms += waited_ms;
+        sum.start.note(waited_ms);
         match verdict {
             Verdict::Done { .. } => {
                 let took_ms = facts.took.as_millis() as u64;

@@ -18,6 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::oneshot;
+use tracing::{Instrument, Span};
 
 use crate::cancel::CancelCause;
 use crate::clock::{Stopwatch, Timestamp};
@@ -29,6 +30,7 @@ use crate::server::inflight::{Buffered, Report};
 use crate::server::recorder::RunFacts;
 use crate::server::{Shared, unwind};
 use crate::store::Verdict;
+use crate::trace::Trace;
 
 /// A runner lets other tasks of the runtime in after this many jobs that never waited.
 const JOBS_PER_TURN: u32 = 32;
@@ -92,9 +94,22 @@ pub(crate) struct Concluded {
 
 /// One run of one job, to the verdict about it.
 pub(crate) async fn conclude(shared: &Arc<Shared>, job: &LeasedJob, ctx: &Context) -> Concluded {
-    let ending = execute(shared, job, ctx).await;
+    let ending = execute(shared, job, ctx).instrument(span_of(ctx)).await;
     let at = shared.store.now();
     Concluded { verdict: decide(ending, job, ctx.cancel_cause(), at, shared.entropy.fraction()), at }
+}
+
+/// What stands beside everything that a run logs.
+fn span_of(ctx: &Context) -> Span {
+    let traceparent = ctx.trace().map(Trace::traceparent);
+    tracing::info_span!(
+        "run",
+        job.id = %ctx.id(),
+        job.kind = ctx.kind(),
+        queue = ctx.queue(),
+        attempt = ctx.attempt(),
+        traceparent
+    )
 }
 
 /// Find, decode, start, watch.
@@ -130,8 +145,9 @@ async fn run_on_pool(shared: &Arc<Shared>, run: CpuRun, ctx: &Context) -> Ending
     let (tell, told) = oneshot::channel();
     let (worker_shared, worker_ctx) = (Arc::clone(shared), ctx.clone());
     let Some(pool) = &shared.pool else { unreachable!("a server with a CPU handler has a pool") };
+    let span = Span::current();
     let task = pool.spawn(move || {
-        let ended = unwind::catch_call(run);
+        let ended = span.in_scope(|| unwind::catch_call(run));
         if worker_ctx.run().end_closure() {
             worker_shared.tally.note_unstuck();
         }
@@ -144,7 +160,7 @@ async fn run_on_pool(shared: &Arc<Shared>, run: CpuRun, ctx: &Context) -> Ending
     let ending = watch(ctx, ended, shared.config.cancel_grace).await;
     if matches!(ending, Ending::GaveNoWay(_)) && ctx.run().give_up_on_closure() {
         shared.tally.note_stuck();
-        tracing::warn!(job = %ctx.id(), kind = ctx.kind(), "a CPU handler does not give way; its thread is stuck in it");
+        tracing::warn!(job.id = %ctx.id(), job.kind = ctx.kind(), "a CPU handler does not give way; its thread is stuck in it");
     }
     ending
 }
@@ -195,8 +211,11 @@ async fn observe_polls(mut run: Running, ctx: &Context, shared: &Shared) -> Resu
         let elapsed = watch.elapsed();
         if elapsed > shared.config.block_warning {
             shared.tally.note_blocked();
-            let (job, kind, elapsed_ms) = (ctx.id(), ctx.kind(), elapsed.as_millis() as u64);
-            tracing::warn!(%job, kind, elapsed_ms, "a handler blocked the I/O runtime; register it with .cpu(..)");
+            if let Some(left_out) = shared.complaints.admit("a handler that blocks") {
+                let (id, kind, elapsed_ms) = (ctx.id(), ctx.kind(), elapsed.as_millis() as u64);
+                let message = "a handler blocked the I/O runtime; register it with .cpu(..)";
+                tracing::warn!(job.id = %id, job.kind = kind, elapsed_ms, left_out, "{message}");
+            }
         }
         polled
     });

@@ -3,7 +3,8 @@
 //! A server sums up what its runs took in [`Sample`]s, one for each kind and queue, and hands them to its store every
 //! few seconds ([`Store::record`](super::Store::record)). The store adds them to the minute, the ten minutes and the
 //! hour of its clock at once, so that nothing has to be rolled up later, and forgets what has left its [`Span`].
-//! [`Store::series`](super::Store::series) answers a dense row of [`Point`]s for a chart.
+//! [`Store::series`](super::Store::series) answers a dense row of [`Point`]s for a chart, and
+//! [`Store::meters`](super::Store::meters) sums that only grow, for those who collect metrics themselves.
 //!
 //! # What bounds the space
 //! A store keeps at most [`METERS_MAX`] pairs of kind and queue; the rest is summed up under [`OTHER`]. Each has at
@@ -110,6 +111,8 @@ pub struct Measure {
     pub failed: u64,
     /// How long the runs that succeeded took together, in milliseconds.
     pub run_ms: u64,
+    /// How long after their time the runs began that have ended, together, in milliseconds.
+    pub start_ms: u64,
     /// How long each run took that succeeded.
     pub run: Histogram,
     /// How long after its time each run began that has ended, whatever it ended with.
@@ -122,6 +125,7 @@ impl Measure {
         self.processed = self.processed.saturating_add(other.processed);
         self.failed = self.failed.saturating_add(other.failed);
         self.run_ms = self.run_ms.saturating_add(other.run_ms);
+        self.start_ms = self.start_ms.saturating_add(other.start_ms);
         self.run.add(&other.run);
         self.start.add(&other.start);
     }
@@ -228,9 +232,9 @@ pub struct Point {
     /// The most jobs that were ready at a look within the step; a look is taken once a minute. `None` when nobody
     /// looked, or only one kind is asked for.
     pub ready: Option<u64>,
-    /// What the rest was made of, so that several stores' points can be put together.
+    /// What the rest was made of, histograms included, so that points can be put together.
     #[serde(skip)]
-    pub(crate) measure: Measure,
+    pub measure: Measure,
 }
 
 impl Point {

@@ -264,6 +264,10 @@ impl Store for MemoryStore {
         ready(self.step("series", |ledger, now| Ok(ledger.series(&query, now))))
     }
 
+    fn meters(&self) -> Reply<'_, Vec<Sample>> {
+        ready(self.step("meters", |ledger, _| Ok(ledger.meters())))
+    }
+
     fn check(&self) -> Reply<'_, Vec<Finding>> {
         ready(self.step("check", |ledger, _| {
             let mut findings = vec![Finding {

@@ -211,6 +211,10 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     /// Measurements over time, up to the present.
     fn series(&self, query: SeriesQuery) -> Reply<'_, Series>;
 
+    /// What each pair of kind and queue came to since it was first seen, in that order. The sums only grow, until a
+    /// pair that has not been seen for a month makes room.
+    fn meters(&self) -> Reply<'_, Vec<Sample>>;
+
     /// Examines the store for what `doctor` reports: version, integrity, durability, room.
     fn check(&self) -> Reply<'_, Vec<Finding>>;
 
@@ -417,6 +421,21 @@ pub enum Verdict {
         /// Who or what asked.
         reason: String,
     },
+}
+
+impl Verdict {
+    /// The word for it, lower case: for logs.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Verdict::Done { .. } => "done",
+            Verdict::Discard => "discard",
+            Verdict::Retry { .. } => "retry",
+            Verdict::Dead { .. } => "dead",
+            Verdict::Snooze { .. } => "snooze",
+            Verdict::Release => "release",
+            Verdict::Cancelled { .. } => "cancelled",
+        }
+    }
 }
 
 /// Whether a verdict was written.

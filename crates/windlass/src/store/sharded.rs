@@ -13,7 +13,8 @@
 //!   so repeating the call stores the rest and answers "duplicate" for what is there.
 //! - One id in two queues of two shards is two jobs.
 //! - A listing over all queues goes shard by shard; within each it is in the contract's order.
-//! - A member may hold one suspect in each shard, and each shard keeps its own number of dead jobs.
+//! - A member may hold one suspect in each shard, and each shard keeps its own number of dead jobs, and tells apart its
+//!   own number of kinds and queues.
 //! - A member that has lost its lease in one shard has lost it: every verb answers [`StoreError::Fenced`], and the other
 //!   shards hand its jobs on when its lease runs out there.
 //!
@@ -30,11 +31,10 @@ use crate::clock::Timestamp;
 use crate::error::StoreError;
 use crate::job::{JobId, JobRecord, LeaseToken, LeasedJob, NewJob};
 use crate::state::State;
-use crate::store::measure::{Sample, Series, SeriesQuery};
 use crate::store::{
     Changed, ClearFilter, Counts, Cursor, DayTotals, Finding, Finished, Inserted, JobPage, JobQuery, Keep, LeasePlan,
     MemberId, MemberInfo, Orders, ProcessInfo, ProcessOrder, ProcessTarget, Promoted, QueueInfo, Reaped, Reply, Ring,
-    Store, StoreInfo, Totals, Verdict, Vitals, limits,
+    Sample, Series, SeriesQuery, Store, StoreInfo, Totals, Verdict, Vitals, limits,
 };
 
 /// The most stores that can be one.
@@ -462,6 +462,10 @@ impl Store for ShardedStore {
             all.for_each(|series| sum.add(series));
             Ok(sum)
         })
+    }
+
+    fn meters(&self) -> Reply<'_, Vec<Sample>> {
+        Box::pin(async move { Ok(self.all(|shard| shard.meters()).await?.into_iter().flatten().collect()) })
     }
 
     fn check(&self) -> Reply<'_, Vec<Finding>> {

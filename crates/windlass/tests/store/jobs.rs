@@ -7,6 +7,7 @@ use windlass::blocking::block_on;
 use windlass::job::{BATCH_LEN_MAX, JobId, JobOptions, NewJob, Payload};
 use windlass::state::State;
 use windlass::store::{Changed, ClearFilter, Finished, Inserted, Keep, LeasePlan, Take, VERB_LEN_MAX, Verdict};
+use windlass::trace::Trace;
 
 use crate::fixture::{Fixture, HOUR, MORNING, SECOND, done, error, for_every_store};
 
@@ -15,6 +16,7 @@ for_every_store!(
     a_batch_with_one_invalid_job_is_refused_whole,
     a_batch_beyond_the_limit_is_refused,
     payloads_come_back_byte_for_byte,
+    a_trace_travels_with_its_job,
     jobs_are_leased_in_the_order_they_became_due,
     a_plan_is_followed_in_order_up_to_its_shares_and_its_maximum,
     a_paused_queue_gives_nothing_until_it_is_resumed,
@@ -83,6 +85,16 @@ fn payloads_come_back_byte_for_byte(f: &Fixture) {
         assert_eq!(f.lease_one(&member).payload.as_bytes(), bytes);
         assert_eq!(f.get(id).payload.as_bytes(), bytes);
     }
+}
+
+fn a_trace_travels_with_its_job(f: &Fixture) {
+    let member = f.join("a");
+    let trace = Trace::new("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "a=1").unwrap();
+
+    let id = f.insert(JobOptions::new().trace(trace.clone()));
+
+    assert_eq!(f.lease_one(&member).settings.trace, Some(trace.clone()));
+    assert_eq!(f.get(id).settings.trace, Some(trace));
 }
 
 fn jobs_are_leased_in_the_order_they_became_due(f: &Fixture) {

@@ -20,6 +20,7 @@ for_every_store!(
     ready_jobs_are_counted_once_a_minute_and_the_most_is_told,
     what_is_too_much_to_be_told_apart_is_summed_up_as_other,
     a_meter_that_was_not_seen_for_a_month_makes_room,
+    what_a_meter_has_come_to_in_all_is_told_in_the_order_of_their_arrival,
     a_stranger_may_not_record,
     a_call_outside_its_limits_is_refused,
     every_series_agrees_with_a_list_of_all_that_was_recorded,
@@ -35,7 +36,7 @@ fn measure(processed: u64, failed: u64, run_ms: u64) -> Measure {
     for _ in 0..processed {
         start.note(2 * run_ms);
     }
-    Measure { processed, failed, run_ms: (processed - failed) * run_ms, run, start }
+    Measure { processed, failed, run_ms: (processed - failed) * run_ms, start_ms: processed * 2 * run_ms, run, start }
 }
 
 fn sample(kind: &str, queue: &str, measure: Measure) -> Sample {
@@ -59,8 +60,8 @@ fn series_of(f: &Fixture, kind: Option<&str>, queue: Option<&str>) -> Series {
 /// The points at which something ran: how long before the last one, in steps, and how many.
 fn busy(series: &Series) -> Vec<(usize, u64)> {
     let last = series.points.len() - 1;
-    let ran = series.points.iter().enumerate().filter(|(_, point)| point.processed > 0);
-    ran.map(|(index, point)| (last - index, point.processed)).collect()
+    let ran = series.points.iter().enumerate().filter(|(_, point)| point.measure.processed > 0);
+    ran.map(|(index, point)| (last - index, point.measure.processed)).collect()
 }
 
 fn what_is_recorded_is_told_in_the_step_of_its_time(f: &Fixture) {
@@ -79,12 +80,14 @@ fn what_is_recorded_is_told_in_the_step_of_its_time(f: &Fixture) {
     assert_eq!(busy(&month), [(1, 4), (0, 2)]);
     let first = &hour.points[34];
     assert!(first.at <= MORNING && MORNING.since(first.at) < MINUTE);
-    assert_eq!(first.failed, 1);
+    assert_eq!(first.measure.failed, 1);
     let (run, start) = (first.run.unwrap(), first.start.unwrap());
     assert!((65..=100).contains(&run.p50_ms) && (150..=225).contains(&start.p99_ms), "{run:?} {start:?}");
     let mut sum = measure(4, 1, 100);
     sum.add(&measure(2, 0, 10));
     assert_eq!((hour.total, day.total, month.total), (sum, sum, sum));
+    let json = serde_json::to_value(first).unwrap();
+    assert_eq!((&json["processed"], &json["run"]["p50_ms"]), (&4.into(), &run.p50_ms.into()));
     assert_eq!(hour.points[0].run, None);
 }
 
@@ -200,6 +203,22 @@ fn a_meter_that_was_not_seen_for_a_month_makes_room(f: &Fixture) {
     assert_eq!(series(f, Span::Month).total.processed, 1);
 }
 
+fn what_a_meter_has_come_to_in_all_is_told_in_the_order_of_their_arrival(f: &Fixture) {
+    let member = f.join("a");
+    for (kind, count) in [("z", 1), ("a", 10), ("z", 100)] {
+        record(f, &member, vec![sample(kind, "q", measure(count, 0, 1))]);
+        f.clock.advance(10 * 24 * HOUR);
+    }
+
+    let meters = block_on(f.store.meters()).unwrap();
+
+    let told: Vec<_> = meters.iter().map(|m| (m.kind.as_str(), m.queue.as_str(), m.measure.processed)).collect();
+    assert_eq!(told, [("z", "q", 101), ("a", "q", 10)]);
+    f.clock.advance(40 * 24 * HOUR);
+    record(f, &member, Vec::new());
+    assert_eq!(block_on(f.store.meters()).unwrap(), []);
+}
+
 fn a_stranger_may_not_record(f: &Fixture) {
     let stranger = MemberId::new("stranger", 1, 1);
 
@@ -250,12 +269,7 @@ fn every_series_agrees_with_a_list_of_all_that_was_recorded(f: &Fixture) {
                             && queue.is_none_or(|queue| queue == *q)
                     })
                     .for_each(|(.., measure)| sum.add(measure));
-                assert_eq!(
-                    (point.processed, point.failed, point.run, point.start),
-                    (sum.processed, sum.failed, sum.run.percentiles(), sum.start.percentiles()),
-                    "{span:?} {kind:?} {queue:?} at {}",
-                    point.at
-                );
+                assert_eq!(point.measure, sum, "{span:?} {kind:?} {queue:?} at {}", point.at);
             }
         }
     }

@@ -13,24 +13,33 @@ type Meter = (String, String);
 /// Measurements of the last month.
 #[derive(Debug, Default)]
 pub(super) struct Measurements {
-    /// When each pair of kind and queue was last seen.
-    meters: BTreeMap<Meter, Timestamp>,
+    meters: BTreeMap<Meter, Known>,
+    /// How many meters there have been.
+    arrivals: u64,
     steps: BTreeMap<(Meter, Span, i64), Measure>,
     /// The most jobs ready in a step, by queue; of all queues together under the empty name.
     depths: BTreeMap<(Span, i64, String), u64>,
+}
+
+/// What is known of a pair of kind and queue.
+#[derive(Debug)]
+struct Known {
+    arrival: u64,
+    seen_at: Timestamp,
+    sum: Measure,
 }
 
 impl Ledger {
     pub(super) fn record(&mut self, samples: Vec<Sample>, now: Timestamp) {
         self.sample_depths(now);
         let measurements = &mut self.measurements;
+        measurements.forget(now);
         for Sample { kind, queue, measure } in samples {
-            let meter = measurements.meter((kind, queue), now);
+            let meter = measurements.meter((kind, queue), now, &measure);
             for span in Span::ALL {
                 measurements.steps.entry((meter.clone(), span, span.step_of(now))).or_default().add(&measure);
             }
         }
-        measurements.forget(now);
     }
 
     /// Counts ready jobs, unless somebody has in this minute.
@@ -53,6 +62,17 @@ impl Ledger {
                 *most = ready.max(*most);
             }
         }
+    }
+
+    pub(super) fn meters(&self) -> Vec<Sample> {
+        let mut known: Vec<(&Meter, &Known)> = self.measurements.meters.iter().collect();
+        known.sort_by_key(|(_, known)| known.arrival);
+        let sample = |((kind, queue), known): (&Meter, &Known)| Sample {
+            kind: kind.clone(),
+            queue: queue.clone(),
+            measure: known.sum,
+        };
+        known.into_iter().map(sample).collect()
     }
 
     pub(super) fn series(&self, query: &SeriesQuery, now: Timestamp) -> Series {
@@ -85,17 +105,20 @@ impl Ledger {
 
 impl Measurements {
     /// The pair to count under: itself while there is room, else the one of all others.
-    fn meter(&mut self, meter: Meter, now: Timestamp) -> Meter {
-        let is_known = self.meters.contains_key(&meter);
-        let meter =
-            if is_known || self.meters.len() < METERS_MAX { meter } else { (OTHER.to_owned(), OTHER.to_owned()) };
-        self.meters.insert(meter.clone(), now);
+    fn meter(&mut self, meter: Meter, now: Timestamp, measure: &Measure) -> Meter {
+        let has_place = self.meters.contains_key(&meter) || self.meters.len() < METERS_MAX;
+        let meter = if has_place { meter } else { (OTHER.to_owned(), OTHER.to_owned()) };
+        self.arrivals += 1;
+        let unknown = Known { arrival: self.arrivals, seen_at: now, sum: Measure::default() };
+        let known = self.meters.entry(meter.clone()).or_insert(unknown);
+        known.seen_at = now;
+        known.sum.add(measure);
         meter
     }
 
     fn forget(&mut self, now: Timestamp) {
         self.steps.retain(|(_, span, at), _| *at >= span.oldest(now));
         self.depths.retain(|(span, at, _), _| *at >= span.oldest(now));
-        self.meters.retain(|_, seen_at| seen_at.as_millis() >= Span::Month.oldest(now));
+        self.meters.retain(|_, known| known.seen_at.as_millis() >= Span::Month.oldest(now));
     }
 }

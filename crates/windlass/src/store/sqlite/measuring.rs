@@ -2,7 +2,7 @@
 //!
 //! `meter` names the pairs of kind and queue; 0 is all of them together. `sample` has a row for each meter and step in
 //! which something ran, `depth` one for each queue and step, that of all queues together under the empty name. A step
-//! is named by its length and its beginning, both in milliseconds. Histograms are written as the counts of their
+//! is named by its length and its beginning, both in milliseconds; the one that never ends is 0 long and began at 0. Histograms are written as the counts of their
 //! buckets, seven bits a byte, up to the last that is not 0.
 
 use rusqlite::{CachedStatement, OptionalExtension, Row, params};
@@ -18,6 +18,9 @@ use crate::store::sqlite::reading::Reader;
 
 /// The meter of everything.
 const EVERYTHING: i64 = 0;
+
+/// The step that never ends, for what a meter has come to in all.
+const EVER: (i64, i64) = (0, 0);
 
 /// How old the note of when a meter was seen may be: it is not worth a write each time.
 const SEEN_PACE_MS: i64 = 3_600_000;
@@ -55,8 +58,11 @@ impl Ledger<'_> {
             self.sql("DELETE FROM sample WHERE meter IN (SELECT key FROM meter) AND step = ?1 AND at < ?2")?
                 .execute(oldest)?;
         }
-        let unseen = "DELETE FROM meter WHERE key <> 0 AND seen_at < ?1";
-        self.sql(unseen)?.execute([Span::Month.oldest(self.now) - SEEN_PACE_MS])?;
+        let unseen = "key <> 0 AND seen_at < ?1";
+        let month_ago = [Span::Month.oldest(self.now) - SEEN_PACE_MS];
+        self.sql(&format!("DELETE FROM sample WHERE meter IN (SELECT key FROM meter WHERE {unseen})"))?
+            .execute(month_ago)?;
+        self.sql(&format!("DELETE FROM meter WHERE {unseen}"))?.execute(month_ago)?;
         Ok(())
     }
 
@@ -92,17 +98,18 @@ impl Ledger<'_> {
         Ok(statement.query_row(params![kind, queue, self.now_ms()], |row| row.get(0))?)
     }
 
-    /// Adds a measure to the present step of each span.
+    /// Adds a measure to the present step of each span, and to what never ends.
     fn add(&self, meter: i64, measure: &Measure) -> Answer<()> {
         let mut known = self.sql(
-            "SELECT processed, failed, run_ms, run, start FROM sample WHERE meter = ?1 AND step = ?2 AND at = ?3",
+            "SELECT processed, failed, run_ms, start_ms, run, start FROM sample WHERE meter = ?1 AND step = ?2 AND at = ?3",
         )?;
         let mut write = self.sql(
-            "INSERT OR REPLACE INTO sample (meter, step, at, processed, failed, run_ms, run, start)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+            "INSERT OR REPLACE INTO sample (meter, step, at, processed, failed, run_ms, start_ms, run, start)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
         )?;
-        for span in Span::ALL {
-            let step = (meter, span.step_ms(), span.step_of(self.now));
+        let steps = Span::ALL.map(|span| (span.step_ms(), span.step_of(self.now)));
+        for (len, at) in steps.into_iter().chain([EVER]) {
+            let step = (meter, len, at);
             let mut sum = known.query_row(step, |row| measure_from(row, 0)).optional()?.unwrap_or_default();
             sum.add(measure);
             let count = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
@@ -113,6 +120,7 @@ impl Ledger<'_> {
                 count(sum.processed),
                 count(sum.failed),
                 count(sum.run_ms),
+                count(sum.start_ms),
                 bytes_of(&sum.run),
                 bytes_of(&sum.start)
             ])?;
@@ -122,6 +130,17 @@ impl Ledger<'_> {
 }
 
 impl Reader {
+    /// What each meter has come to in all.
+    pub(super) fn sums(&self) -> rusqlite::Result<Vec<Sample>> {
+        let mut statement = self.connection.prepare_cached(
+            "SELECT processed, failed, run_ms, start_ms, run, start, kind, queue
+             FROM meter JOIN sample ON meter = key AND step = ?1 AND at = ?2 WHERE key <> 0 ORDER BY key",
+        )?;
+        let sample =
+            |row: &Row<'_>| Ok(Sample { measure: measure_from(row, 0)?, kind: row.get(6)?, queue: row.get(7)? });
+        statement.query_map(EVER, sample)?.collect()
+    }
+
     pub(super) fn series(&self, query: &SeriesQuery, now: Timestamp) -> rusqlite::Result<Series> {
         let mut series = SeriesBuilder::new(query.span, now);
         let is_of_everything = query.kind.is_none() && query.queue.is_none();
@@ -163,12 +182,12 @@ impl Reader {
         mut add: impl FnMut(i64, &Measure),
     ) -> rusqlite::Result<()> {
         let mut statement: CachedStatement<'_> = self.connection.prepare_cached(
-            "SELECT processed, failed, run_ms, run, start, at FROM sample WHERE meter = ?1 AND step = ?2 AND at >= ?3
+            "SELECT processed, failed, run_ms, start_ms, run, start, at FROM sample WHERE meter = ?1 AND step = ?2 AND at >= ?3
              ORDER BY at",
         )?;
         let mut rows = statement.query(params![meter, query.span.step_ms(), query.span.oldest(now)])?;
         while let Some(row) = rows.next()? {
-            add(row.get(5)?, &measure_from(row, 0)?);
+            add(row.get(6)?, &measure_from(row, 0)?);
         }
         Ok(())
     }
@@ -188,12 +207,19 @@ impl Reader {
     }
 }
 
-/// Five columns, from `first` on.
+/// Six columns, from `first` on.
 fn measure_from(row: &Row<'_>, first: usize) -> rusqlite::Result<Measure> {
     let count = |column: usize| row.get::<_, i64>(first + column).map(|count| count.max(0) as u64);
     let histogram =
         |column: usize| row.get_ref(first + column).map(|bytes| histogram_of(bytes.as_blob().unwrap_or(&[])));
-    Ok(Measure { processed: count(0)?, failed: count(1)?, run_ms: count(2)?, run: histogram(3)?, start: histogram(4)? })
+    Ok(Measure {
+        processed: count(0)?,
+        failed: count(1)?,
+        run_ms: count(2)?,
+        start_ms: count(3)?,
+        run: histogram(4)?,
+        start: histogram(5)?,
+    })
 }
 
 fn bytes_of(histogram: &Histogram) -> Vec<u8> {

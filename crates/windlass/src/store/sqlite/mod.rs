@@ -388,6 +388,10 @@ impl Store for SqliteStore {
         self.read("series", move |reader| reader.series(&query, now))
     }
 
+    fn meters(&self) -> Reply<'_, Vec<Sample>> {
+        self.read("meters", Reader::sums)
+    }
+
     fn check(&self) -> Reply<'_, Vec<Finding>> {
         let durability = self.durability();
         self.read("check", move |reader| reader.check(durability))

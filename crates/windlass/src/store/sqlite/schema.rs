@@ -153,6 +153,9 @@ const MIGRATIONS: &[&str] = &[
         PRIMARY KEY (step, at, queue)
     ) STRICT, WITHOUT ROWID;
 ",
+    "
+    ALTER TABLE sample ADD COLUMN start_ms INTEGER NOT NULL DEFAULT 0;
+",
 ];
 
 /// Opens the connection that writes, and brings the schema up to date.
