@@ -25,14 +25,20 @@ impl Serving {
     /// Starts it, and reads until it has told where its dashboard is.
     fn start(command: &mut Command) -> Serving {
         let mut child = command.spawn().unwrap();
-        let mut stderr = BufReader::new(child.stderr.take().unwrap());
+        let stderr = BufReader::new(child.stderr.take().unwrap());
+        // Whatever happens from now on, it is ended and waited for.
+        let mut serving = Serving { child, stderr, address: String::new() };
+        serving.address = serving.told();
+        serving
+    }
+
+    fn told(&mut self) -> String {
         let mut heard = String::new();
         loop {
             let mut line = String::new();
-            assert_ne!(stderr.read_line(&mut line).unwrap(), 0, "no address was told: {heard}");
+            assert_ne!(self.stderr.read_line(&mut line).unwrap(), 0, "no address was told: {heard}");
             if let Some((_, rest)) = line.split_once("http://") {
-                let address = rest.trim().trim_end_matches('/').to_owned();
-                return Serving { child, stderr, address };
+                return rest.trim().trim_end_matches('/').to_owned();
             }
             heard += &line;
         }

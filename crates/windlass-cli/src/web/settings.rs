@@ -186,7 +186,8 @@ impl Section {
         };
         let trusted_origins = self.trusted_origins.unwrap_or_default();
         trusted_origins.iter().try_for_each(|origin| check_origin(origin))?;
-        let options = Options { auth, is_read_only: self.read_only.unwrap_or(false), trusted_origins };
+        let options =
+            Options { auth, is_read_only: self.read_only.unwrap_or(false), trusted_origins, ..Options::default() };
         Ok(Settings { listen: self.listen.unwrap_or(LISTEN), options })
     }
 

@@ -15,26 +15,35 @@ for (const javaScriptEnabled of [true, false]) {
 
     const button = (name, within = page) => within.getByRole("button", { name, exact: true });
 
+    /// Presses it, and says yes where the server asks, because nothing on the page could.
+    async function press(name, within = page) {
+      await Promise.all([page.waitForEvent("framenavigated"), button(name, within).click()]);
+      await page.waitForLoadState();
+      if (await button("Yes").count() === 0) return;
+      assert.equal(javaScriptEnabled, false, `${name} was asked about twice`);
+      await Promise.all([page.waitForEvent("framenavigated"), button("Yes").click()]);
+    }
+
     test("a queue is paused and resumed, in the list and on its page", async () => {
       await page.goto("/queues");
       const row = page.locator('[data-queue="night"]');
 
-      await button("Pause", row).click();
+      await press("Pause", row);
       await row.getByText("paused").waitFor();
       assert.equal((await world.queue("night")).paused, true);
 
-      await page.goto("/queues/night");
-      await button("Resume").click();
+      await page.goto("/queue?name=night");
+      await press("Resume");
       await button("Pause").waitFor();
       assert.equal((await world.queue("night")).paused, false);
       page.quiet();
     });
 
     test("a queue is cleared of what is ready", async () => {
-      await page.goto("/queues/spare");
+      await page.goto("/queue?name=spare");
       assert.equal((await world.queue("spare")).ready, 1);
 
-      await button("Clear").click();
+      await press("Clear");
       await page.getByRole("status").waitFor();
 
       assert.equal((await world.queue("spare")).ready, 0);
@@ -44,22 +53,22 @@ for (const javaScriptEnabled of [true, false]) {
     test("one job is retried, killed, cancelled and deleted on its page", async () => {
       const [retry, other] = await world.some("retry");
       await page.goto(`/jobs/${retry}`);
-      await button("Kill").click();
+      await press("Kill");
       await page.locator(".tag.dead").first().waitFor();
       assert.equal(await world.state(retry), "dead");
 
       await page.goto(`/jobs/${other}`);
-      await button("Cancel").click();
+      await press("Cancel");
       await page.locator(".tag.cancelled").first().waitFor();
       assert.equal(await world.state(other), "cancelled");
 
       await page.goto(`/jobs/${world.jobs.scheduled}`);
-      await button("Run now").click();
+      await press("Run now");
       await page.waitForURL(/jobs/);
       await until(async () => ["ready", "running", "gone", "done"].includes(await world.state(world.jobs.scheduled)), true);
 
       await page.goto(`/jobs/${world.jobs.dead}`);
-      await button("Delete").click();
+      await press("Delete");
       await page.waitForURL(/changed=1/);
       assert.equal(await world.state(world.jobs.dead), "gone");
     });
@@ -67,7 +76,7 @@ for (const javaScriptEnabled of [true, false]) {
     test("a running job is asked to give way", async () => {
       await page.goto(`/jobs/${world.jobs.running}`);
 
-      await button("Cancel").click();
+      await press("Cancel");
 
       await until(() => world.state(world.jobs.running), "cancelled");
     });
@@ -81,7 +90,7 @@ for (const javaScriptEnabled of [true, false]) {
       await boxes.nth(0).check();
       await boxes.nth(2).check();
 
-      await button("Delete").click();
+      await press("Delete");
       await page.getByRole("status").waitFor();
 
       assert.match(await page.getByRole("status").textContent(), /2 jobs changed/);
@@ -96,7 +105,7 @@ for (const javaScriptEnabled of [true, false]) {
       const id = await box.getAttribute("value");
       await box.check();
 
-      await button("Kill").click();
+      await press("Kill");
       await page.getByRole("status").waitFor();
 
       assert.equal(await world.state(id), "dead");
@@ -110,7 +119,7 @@ for (const javaScriptEnabled of [true, false]) {
       const before = await runs();
       await page.goto("/jobs?state=dead&kind=report.fail");
 
-      await button("Retry all").click();
+      await press("Retry all");
       await page.getByRole("status").waitFor();
 
       await until(async () => (await runs()) > before, true);
@@ -138,13 +147,13 @@ for (const javaScriptEnabled of [true, false]) {
       await page.goto("/processes");
       const row = page.locator("[data-process]");
 
-      await button("Quiet", row).click();
+      await press("Quiet", row);
       await page.getByRole("status").waitFor();
       await until(async () => (await world.api("processes"))[0].vitals.quiet, true);
 
       await page.goto("/processes");
       await page.getByText("quiet", { exact: true }).waitFor();
-      await button("Stop", row).click();
+      await press("Stop", row);
       await world.seeded.ended;
 
       await page.goto("/processes");

@@ -85,7 +85,7 @@ test("a tab that comes back is live again", async () => {
 });
 
 test("a letter opens each page, and a letter typed into a field does not", async () => {
-  const keys = { o: "/", q: "/queues", b: "/busy", s: "/jobs?state=scheduled", r: "/jobs?state=retry", d: "/jobs?state=dead", k: "/kinds", p: "/processes" };
+  const keys = { o: "/", q: "/queues", b: "/busy", s: "/jobs?state=scheduled", r: "/jobs?state=retry", d: "/jobs?state=dead", i: "/kinds", p: "/processes" };
   for (const [key, path] of Object.entries(keys)) {
     await page.goto(key === "o" ? "/kinds" : "/");
     await page.keyboard.press(key);
@@ -138,7 +138,7 @@ test("Tab goes by the way into the content, through the pages, to what can be do
 });
 
 test("a queue is paused by the keyboard alone", async () => {
-  await page.goto("/queues/night");
+  await page.goto("/queue?name=night");
   await page.keyboard.press("Tab");
   await page.keyboard.press("Enter");
   const isPause = () => page.evaluate(() => document.activeElement.textContent === "Pause");

@@ -9,7 +9,7 @@ const pictures = {
   overview: ["/", wide, "light"],
   dark: ["/", wide, "dark"],
   job: [(world) => `/jobs/${world.jobs.retry}`, wide, "light"],
-  dead: ["/jobs?state=dead&kind=report.fail", wide, "light"],
+  dead: ["/jobs?state=dead&kind=report.fail", { viewport: { width: 1200, height: 640 } }, "light"],
   phone: ["/", { viewport: { width: 390, height: 844 }, isMobile: true, hasTouch: true }, "light"],
 };
 

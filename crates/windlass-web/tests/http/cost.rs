@@ -95,7 +95,6 @@ async fn pages_over_dead_jobs(count: u32) {
             assert_eq!(get(&app, path).await.status, StatusCode::OK, "{path}");
             best = best.min(began.elapsed());
         }
-        println!("{path}: {best:?} over {count} dead jobs");
         assert!(best <= Duration::from_millis(100), "{path}: {best:?}");
     }
 }
@@ -124,7 +123,6 @@ async fn a_full_page_and_its_files_are_at_most_60_kb() {
     let files = len("/assets/style.css").await + len("/assets/app.js").await;
     for path in ["/", "/queues", "/jobs?state=dead", "/jobs?state=dead&limit=500", "/processes", "/kinds"] {
         let sum = files + len(path).await;
-        println!("{path}: {sum} bytes with its files");
         assert!(sum <= 60_000, "{path}: {sum}");
     }
 }

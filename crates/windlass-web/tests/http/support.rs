@@ -21,30 +21,30 @@ use windlass::store::{
 };
 
 /// The id of the job that [`Watched::with_job`] holds.
-pub const ID: JobId = JobId::from_bytes([7; 12]);
+pub(crate) const ID: JobId = JobId::from_bytes([7; 12]);
 
-pub fn memory() -> Arc<dyn Store> {
+pub(crate) fn memory() -> Arc<dyn Store> {
     Arc::new(MemoryStore::new(Arc::new(SystemClock::new())))
 }
 
 /// A store that counts calls, and shows one text wherever a store can show text.
 #[derive(Debug)]
-pub struct Watched {
+pub(crate) struct Watched {
     inner: Arc<dyn Store>,
     calls: AtomicU64,
     text: Option<String>,
 }
 
 impl Watched {
-    pub fn new() -> Arc<Watched> {
+    pub(crate) fn new() -> Arc<Watched> {
         Arc::new(Watched { inner: memory(), calls: AtomicU64::new(0), text: None })
     }
 
-    pub fn saying(text: &str) -> Arc<Watched> {
+    pub(crate) fn saying(text: &str) -> Arc<Watched> {
         Arc::new(Watched { inner: memory(), calls: AtomicU64::new(0), text: Some(text.to_owned()) })
     }
 
-    pub fn calls(&self) -> u64 {
+    pub(crate) fn calls(&self) -> u64 {
         self.calls.load(Ordering::Relaxed)
     }
 
@@ -54,7 +54,7 @@ impl Watched {
 }
 
 /// A job with a text in every field that can hold one.
-pub fn record(id: JobId, state: State, text: &str) -> JobRecord {
+pub(crate) fn record(id: JobId, state: State, text: &str) -> JobRecord {
     let at = Timestamp::from_millis(1_700_000_000_000);
     JobRecord {
         id,
@@ -204,20 +204,20 @@ impl Store for Watched {
 
 /// What came back.
 #[derive(Debug)]
-pub struct Answer {
-    pub status: StatusCode,
-    pub headers: HeaderMap,
-    pub body: String,
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: String,
 }
 
 impl Answer {
-    pub fn header(&self, name: &str) -> &str {
+    pub(crate) fn header(&self, name: &str) -> &str {
         self.headers.get(name).map_or("", |value| value.to_str().unwrap())
     }
 }
 
 /// Asks as a program on this machine does.
-pub async fn ask(router: &Router, method: Method, path: &str, headers: &[(&str, &str)], body: &str) -> Answer {
+pub(crate) async fn ask(router: &Router, method: Method, path: &str, headers: &[(&str, &str)], body: &str) -> Answer {
     let mut request = Request::builder().method(method).uri(path);
     if !headers.iter().any(|(name, _)| *name == "host") {
         request = request.header("host", "localhost");
@@ -235,6 +235,6 @@ pub async fn ask(router: &Router, method: Method, path: &str, headers: &[(&str, 
     Answer { status: parts.status, headers: parts.headers, body }
 }
 
-pub async fn get(router: &Router, path: &str) -> Answer {
+pub(crate) async fn get(router: &Router, path: &str) -> Answer {
     ask(router, Method::GET, path, &[("accept", "text/html")], "").await
 }
