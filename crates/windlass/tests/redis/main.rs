@@ -42,6 +42,7 @@ fn join(store: &dyn Store, name: &str) -> MemberId {
         host: name.to_owned(),
         pid: 1,
         queues: vec!["default".to_owned()],
+        weights: Vec::new(),
         concurrency: 10,
         version: "0".to_owned(),
     };
