@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod bench;
+mod browser;
 mod docs;
 mod install;
 mod instructions;
@@ -26,6 +27,8 @@ cargo xtask COMMAND
   shuttle [SCENARIO]  the whole pool in 100,000 schedules, and the controls; or only scenarios whose names hold the word
   sanitize [KIND]     the pool's tests under a sanitizer: thread (default) or address; needs a nightly toolchain
   docs [--check]      writes docs/job_lifecycle.md and builds the reference; --check only compares
+  browser [--pictures]
+                      the dashboard in a real Chromium; or the pictures of the documentation
   soak --only NAME --minutes M
                       a crash scenario (kill, term, stop), or the tasks of the pool (ledger), again and again, with a
                       ledger that adds up over runs
@@ -35,7 +38,16 @@ cargo xtask COMMAND
                       the headers and libraries of the pool for C and C++
   bench [NAME]        the benchmarks of bench/; without a name it lists them
   bench pool|graph|burst|cpp --quick
-                      in a minute, whether the benchmarks of the pool, its graphs, its bursts, its C and C++ side run";
+                      in a minute, whether the benchmarks of the pool, its graphs, its bursts, its C and C++ side run
+  bench jobs [--quick] [redis|sqlite]
+                      jobs through a store, beside Sidekiq, BullMQ, asynq, rusty-sidekiq and apalis";
+
+fn browse(options: &[&str]) -> anyhow::Result<()> {
+    if let Some(why) = browser::run(options)? {
+        println!("skipped: {why}");
+    }
+    Ok(())
+}
 
 fn count_instructions(is_update: bool) -> anyhow::Result<()> {
     if let Some(why) = instructions::run(is_update)? {
@@ -58,6 +70,7 @@ fn main() -> ExitCode {
         ["docs"] => docs::run(false),
         ["docs", "--check"] => docs::run(true),
         ["install", options @ ..] => install::run(options),
+        ["browser", options @ ..] => browse(options),
         ["soak", options @ ..] => soak::run(options),
         ["instructions"] => count_instructions(false),
         ["instructions", "--update"] => count_instructions(true),

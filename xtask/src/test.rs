@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail, ensure};
 
 use crate::shell::{answers, call, cargo, command, output};
-use crate::{docs, instructions, loom, sanitize, shuttle, tidy};
+use crate::{browser, docs, instructions, loom, sanitize, shuttle, tidy};
 
 /// A program the tests need: how to ask for it, its Debian package, and what for.
 struct Tool {
@@ -36,6 +36,14 @@ const TOOLS: &[Tool] = &[
         package: "sqlite3",
         why: "the backup of docs/operations.md is taken",
     },
+    Tool {
+        program: "chromium",
+        probe: &["--version"],
+        package: "chromium",
+        why: "the dashboard is tested in a real browser",
+    },
+    Tool { program: "node", probe: &["--version"], package: "nodejs", why: "the browser tests are JavaScript" },
+    Tool { program: "npm", probe: &["--version"], package: "npm", why: "the browser tests need a driver" },
 ];
 
 /// How a step ended.
@@ -54,6 +62,7 @@ const STEPS: &[Step] = &[
     ("tidy", || tidy::run().map(|()| None)),
     ("client-only build", client_only),
     ("tests", tests),
+    ("browser", || browser::run(&[])),
     ("documents", || docs::run(true).map(|()| None)),
     ("instructions", || instructions::run(false)),
     ("models", || loom::run().map(|()| None)),

@@ -13,6 +13,7 @@ use serde_json::Value;
 use windlass_testbed::program::is_installed;
 
 use super::peer::{self, Order, Sample};
+use super::rounds::Place;
 use super::targets::{AT_MOST_ONCE, RELIABLE};
 use crate::suite::host::locked_version;
 use crate::suite::measure::Role;
@@ -22,8 +23,24 @@ pub struct Competitor {
     pub name: String,
     pub role: Role,
     work: Work,
-    /// The keys that hold jobs as long as there are any, with the command that counts them.
-    pub left: &'static [(&'static str, &'static str)],
+    /// How the store looks when it has every outcome; nothing for who looks by himself.
+    traces: &'static [Trace],
+}
+
+/// What counts something in the store, and what it counts when all jobs are done.
+pub struct Trace {
+    /// A command and a key, or a statement.
+    pub count: &'static [&'static str],
+    /// Nothing is left, or every job is there.
+    pub is_all: bool,
+}
+
+const fn none_in(count: &'static [&'static str]) -> Trace {
+    Trace { count, is_all: false }
+}
+
+const fn all_in(count: &'static [&'static str]) -> Trace {
+    Trace { count, is_all: true }
 }
 
 /// How it is put to work.
@@ -56,14 +73,15 @@ pub struct Turn {
 }
 
 impl Competitor {
-    /// Enqueues and drains. `server_cpu` is what the server has used so far.
-    pub fn take_turn(&self, order: Order<'_>, server_cpu: &dyn Fn() -> Result<f64>) -> Result<Turn> {
+    /// Enqueues and drains.
+    pub fn take_turn(&self, order: Order<'_>, place: &Place) -> Result<Turn> {
         match &self.work {
             Work::Program(command) => {
                 let enqueue = peer::enqueue(&mut command(Phase::Enqueue, order), order).context("enqueueing")?;
-                let before = server_cpu()?;
-                let drain = peer::drain(&mut command(Phase::Drain, order), order).context("draining")?;
-                let used = server_cpu()? - before;
+                let before = place.server_cpu()?;
+                let is_acked = || place.has(self.traces, order);
+                let drain = peer::drain(&mut command(Phase::Drain, order), order, &is_acked).context("draining")?;
+                let used = place.server_cpu()? - before;
                 Ok(Turn { enqueue, drain: Sample { server_cpu_seconds: Some(used), ..drain } })
             }
             Work::Load { program, words, url_end } => load(program, words, &format!("{}{url_end}", order.url), order),
@@ -71,17 +89,30 @@ impl Competitor {
     }
 }
 
+/// It takes a job off its queue before it runs it, and has no ack.
+const SIDEKIQ_TRACES: &[Trace] = &[none_in(&["LLEN", "queue:default"]), none_in(&["ZCARD", "retry"])];
+
+const BULLMQ_TRACES: &[Trace] = &[none_in(&["LLEN", "bull:bench:wait"]), none_in(&["LLEN", "bull:bench:active"])];
+
+const ASYNQ_TRACES: &[Trace] =
+    &[none_in(&["LLEN", "asynq:{default}:pending"]), none_in(&["LLEN", "asynq:{default}:active"])];
+
+/// It runs hundreds of jobs before it acknowledges them.
+const APALIS_TRACES: &[Trace] = &[none_in(&["LLEN", "bench:active"]), all_in(&["ZCARD", "bench:done"])];
+
+const APALIS_SQLITE_TRACES: &[Trace] = &[all_in(&["SELECT COUNT(*) FROM Jobs WHERE status = 'Done'"])];
+
 /// Everybody who works off Redis.
 pub fn on_redis() -> Vec<Competitor> {
     let rust = build_rust();
-    let rust_peer = |crate_name, left| rust_peer(&rust, crate_name, left);
+    let rust_peer = |crate_name, traces| rust_peer(&rust, crate_name, traces);
     gather([
         ("Sidekiq", ruby("")),
         ("Sidekiq with YJIT", ruby("--yjit")),
         ("BullMQ", bullmq()),
         ("asynq", asynq()),
-        ("rusty-sidekiq", rust_peer("rusty-sidekiq", &[("LLEN", "queue:default")])),
-        ("apalis-redis", rust_peer("apalis-redis", &[("LLEN", "default:active"), ("ZCARD", "default:inflight")])),
+        ("rusty-sidekiq", rust_peer("rusty-sidekiq", SIDEKIQ_TRACES)),
+        ("apalis-redis", rust_peer("apalis-redis", APALIS_TRACES)),
         ("windlass", windlass(RELIABLE, "redis://127.0.0.1:1/0", vec!["--mode", "reliable"], "")),
         ("windlass", windlass(AT_MOST_ONCE, "redis://127.0.0.1:1/0", vec!["--mode", "at-most-once"], "")),
     ])
@@ -91,7 +122,7 @@ pub fn on_redis() -> Vec<Competitor> {
 pub fn on_sqlite() -> Vec<Competitor> {
     let rust = build_rust();
     gather([
-        ("apalis-sqlite", rust_peer(&rust, "apalis-sqlite", &[])),
+        ("apalis-sqlite", rust_peer(&rust, "apalis-sqlite", APALIS_SQLITE_TRACES)),
         ("windlass", windlass("windlass, synchronous NORMAL", "", vec![], "?sync=normal")),
         ("windlass", windlass("windlass, synchronous FULL", "", vec![], "?sync=full")),
     ])
@@ -128,7 +159,7 @@ fn ruby(option: &'static str) -> Result<Competitor> {
         name: format!("Sidekiq {version}, Ruby {ruby}{jit}"),
         role: Role::Peer,
         work: Work::Program(Box::new(command)),
-        left: &[("LLEN", "queue:default"), ("ZCARD", "retry")],
+        traces: SIDEKIQ_TRACES,
     })
 }
 
@@ -159,7 +190,7 @@ fn bullmq() -> Result<Competitor> {
         ),
         role: Role::Peer,
         work: Work::Program(Box::new(command)),
-        left: &[("LLEN", "bull:bench:wait"), ("LLEN", "bull:bench:active"), ("ZCARD", "bull:bench:delayed")],
+        traces: BULLMQ_TRACES,
     })
 }
 
@@ -180,11 +211,7 @@ fn asynq() -> Result<Competitor> {
         name: format!("asynq {version}, Go {}", go.trim_start_matches("go")),
         role: Role::Peer,
         work: Work::Program(Box::new(command)),
-        left: &[
-            ("LLEN", "asynq:{default}:pending"),
-            ("LLEN", "asynq:{default}:active"),
-            ("ZCARD", "asynq:{default}:retry"),
-        ],
+        traces: ASYNQ_TRACES,
     })
 }
 
@@ -196,11 +223,7 @@ fn build_rust() -> Result<PathBuf> {
     Ok(target().join("release/bench-jobs"))
 }
 
-fn rust_peer(
-    program: &Result<PathBuf>,
-    crate_name: &'static str,
-    left: &'static [(&'static str, &'static str)],
-) -> Result<Competitor> {
+fn rust_peer(program: &Result<PathBuf>, crate_name: &'static str, traces: &'static [Trace]) -> Result<Competitor> {
     let program = match program {
         Ok(program) => program.clone(),
         Err(error) => bail!("{error:#}"),
@@ -215,7 +238,7 @@ fn rust_peer(
         name: format!("{crate_name} {}", locked_version(&lock, crate_name)),
         role: Role::Peer,
         work: Work::Program(Box::new(command)),
-        left,
+        traces,
     })
 }
 
@@ -227,13 +250,13 @@ fn windlass(name: &str, probe: &str, words: Vec<&'static str>, url_end: &'static
     if probe.starts_with("redis:") {
         let output = Command::new(&program).args(["load", "--store", probe, "-n", "1"]).output()?;
         let said = String::from_utf8_lossy(&output.stderr);
-        ensure!(!said.contains("scheme"), "this program opens no store on Redis: {}", said.trim());
+        ensure!(!said.contains("no kind of store"), "this program opens no store on Redis: {}", said.trim());
     }
     Ok(Competitor {
         name: name.to_owned(),
         role: Role::Windlass,
         work: Work::Load { program, words, url_end },
-        left: &[],
+        traces: &[],
     })
 }
 

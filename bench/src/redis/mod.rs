@@ -3,11 +3,12 @@
 //! Each competitor is a program of its own, in its own language, with the settings that it recommends: it enqueues so
 //! many jobs of 200 bytes as fast as it can, and then a process of it drains them, doing nothing for each. The
 //! competitors take turns at one redis-server, without persistence, that is emptied in between. Each of them counts what
-//! it ran and adds up the numbers of the jobs, and the store must be empty at the end: a run that lost a job, or ran one
-//! twice, is no figure. Who is missing on this machine, or fails, is left out, and the table says so.
+//! it ran and adds up the numbers of the jobs: a run that lost a job, or ran one twice, is no figure. Who is missing on
+//! this machine, or fails, is left out, and the table says so.
 //!
-//! A drain is timed from the start of the first job to the end of the last, so that no one's start-up counts. Memory is
-//! the most that the draining process had. The server's processor time is its own, on the same cores.
+//! A drain is timed from the start of the first job until the store has the outcome of the last, so that no one's
+//! start-up counts. Memory is the most that the draining process had. The server's processor time is its own, on the
+//! same cores.
 //!
 //! `peer` is the protocol that all of them speak, `competitors` who they are, `rounds` takes the turns.
 

@@ -2,18 +2,22 @@
 //!
 //! It is told: enqueue or drain, the store's URL, how many jobs, and how many at once. When it has enqueued, or run, all
 //! of them, it prints one line of JSON: how many it counted, the sum of their numbers, the seconds that it took and the
-//! processor time. After enqueueing it ends; after draining it goes on until it is sent TERM, and then ends in order, so
-//! that its last acknowledgements arrive.
+//! processor time. After enqueueing it ends; after draining it goes on until it is sent TERM, and then ends in order.
+//!
+//! Jobs are counted by acks, and a program may run its jobs well before it acknowledges them. So the store is looked at
+//! when it says that all were run, and what is still missing there is waited for, on its clock.
 
 use std::fs;
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use serde::Deserialize;
 use windlass_testbed::program::Program;
 use windlass_testbed::wait;
+
+use crate::suite::host::cpu_time_of;
 
 /// How long a program may take for all of its jobs.
 const RUN_LIMIT: Duration = Duration::from_secs(180);
@@ -62,15 +66,27 @@ pub fn enqueue(command: &mut Command, order: Order<'_>) -> Result<Sample> {
     said.sample(order, None)
 }
 
-/// Runs a program that drains.
-pub fn drain(command: &mut Command, order: Order<'_>) -> Result<Sample> {
+/// Runs a program that drains. `is_acked` says whether the store has every outcome.
+pub fn drain(command: &mut Command, order: Order<'_>, is_acked: &dyn Fn() -> Result<bool>) -> Result<Sample> {
     let folder = tempfile::tempdir()?;
     let mut program = Program::start(command, &folder.path().join("log"))?;
     let said = until_said(&mut program, order)?;
+    let late = until_acked(&program, is_acked)?;
     let rss_bytes = most_memory(program.id())?;
     program.signal(rustix::process::Signal::TERM)?;
     program.wait(END_LIMIT)?;
-    said.sample(order, Some(rss_bytes))
+    let sample = said.sample(order, Some(rss_bytes))?;
+    Ok(Sample { seconds: sample.seconds + late.0, cpu_seconds: sample.cpu_seconds + late.1, ..sample })
+}
+
+/// The wall and processor time, in seconds, that the acks took beyond the end of the jobs: none if they are there.
+fn until_acked(program: &Program, is_acked: &dyn Fn() -> Result<bool>) -> Result<(f64, f64)> {
+    if is_acked()? {
+        return Ok((0.0, 0.0));
+    }
+    let (since, cpu) = (Instant::now(), cpu_time_of(program.id()));
+    wait::until_every(PAUSE, "the last outcome in the store", RUN_LIMIT, || Ok(is_acked()?.then_some(())))?;
+    Ok((since.elapsed().as_secs_f64(), cpu_time_of(program.id()).saturating_sub(cpu).as_secs_f64()))
 }
 
 fn until_said(program: &mut Program, order: Order<'_>) -> Result<Said> {

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result};
+use rusqlite::{Connection, OpenFlags};
 use windlass_testbed::RedisServer;
 
-use super::competitors::{Competitor, Turn};
+use super::competitors::{Competitor, Trace, Turn};
 use super::peer::{Order, Sample};
 use crate::report::grouped;
 use crate::suite::host::{Noise, children_time};
@@ -42,22 +43,39 @@ impl Place {
     }
 
     /// Processor time of the server so far, in seconds.
-    fn server_cpu(&self) -> Result<f64> {
+    pub fn server_cpu(&self) -> Result<f64> {
         let Place::Redis(server) = self else { return Ok(0.0) };
         let field = |name| Ok::<f64, anyhow::Error>(server.info(name)?.unwrap_or_default());
         Ok(field("used_cpu_user")? + field("used_cpu_sys")?)
     }
 
-    /// Fails unless none of these keys holds a job.
-    fn ensure_empty(&self, keys: &[(&str, &str)]) -> Result<()> {
-        let Place::Redis(server) = self else { return Ok(()) };
-        for (command, key) in keys {
-            let left = server.cli(&[command, key])?.integer().with_context(|| format!("{key} holds something else"))?;
-            ensure!(left == 0, "{left} jobs are left in {key}");
+    /// Whether the store has every outcome, as far as the traces tell.
+    pub fn has(&self, traces: &[Trace], order: Order<'_>) -> Result<bool> {
+        for trace in traces {
+            let wanted = if trace.is_all { order.count } else { 0 };
+            if self.count(trace.count, order)? != wanted {
+                return Ok(false);
+            }
         }
-        Ok(())
+        Ok(true)
+    }
+
+    fn count(&self, words: &[&str], order: Order<'_>) -> Result<u64> {
+        let count = match self {
+            Place::Redis(server) => server.cli(words)?.integer().and_then(|count| u64::try_from(count).ok()),
+            Place::Sqlite(_) => {
+                let path = order.url.trim_start_matches("sqlite:");
+                let file = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+                file.busy_timeout(BUSY_LIMIT)?;
+                u64::try_from(file.query_row(words[0], [], |row| row.get::<_, i64>(0))?).ok()
+            }
+        };
+        count.with_context(|| format!("`{}` answered no count", words.join(" ")))
     }
 }
+
+/// How long a look at a file waits for those who write it.
+const BUSY_LIMIT: Duration = Duration::from_secs(10);
 
 /// The numbers of jobs at once, in a full run.
 const CONCURRENCIES: [usize; 3] = [10, 50, 100];
@@ -118,9 +136,7 @@ fn take_turns(entrants: &mut [Entrant], place: &Place, concurrency: usize, count
 fn turn(who: &Competitor, place: &Place, concurrency: usize, count: usize, file: usize) -> Result<Turn> {
     let url = place.clear(file)?;
     let order = Order { url: &url, count: count as u64, concurrency };
-    let turn = who.take_turn(order, &|| place.server_cpu())?;
-    place.ensure_empty(who.left)?;
-    Ok(turn)
+    who.take_turn(order, place)
 }
 
 /// The table of the drains; the turns go on to be part of the table of the enqueueing.

@@ -112,10 +112,20 @@ fn others_time() -> Duration {
 
 /// Processor time of the children of this process that have ended, and of theirs.
 pub fn children_time() -> Duration {
-    let stat = text_of("/proc/self/stat").unwrap_or_default();
+    stat_time("/proc/self/stat", 13)
+}
+
+/// Processor time of another process so far.
+pub fn cpu_time_of(id: u32) -> Duration {
+    stat_time(&format!("/proc/{id}/stat"), 11)
+}
+
+/// The sum of a time in the program and a time in the system, which stand side by side at `place` after the name.
+fn stat_time(path: &str, place: usize) -> Duration {
+    let stat = text_of(path).unwrap_or_default();
     // The name, in brackets, may hold spaces.
     let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
-    fields.skip(13).take(2).map(|ticks| TICK * ticks.parse().unwrap_or(0)).sum()
+    fields.skip(place).take(2).map(|ticks| TICK * ticks.parse().unwrap_or(0)).sum()
 }
 
 /// In which the system counts processor time.

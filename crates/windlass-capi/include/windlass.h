@@ -275,12 +275,13 @@ windlass_status windlass_prepare(windlass_pool *pool, windlass_function function
 /* Has `next`, prepared and not scheduled, run after `before` has ended, however it ended. Any number may follow one, and
  * one may follow any number. `before` may be prepared, running, or ended.
  *
- * INVALID for tasks of two pools, or a task with itself; BUSY while a thread waits for `before`. */
+ * INVALID for tasks of two pools, or a task with itself; BUSY while a thread waits for `before`; INTERNAL as
+ * windlass_prepare, for a tie takes the room of a task until `before` has ended. */
 windlass_status windlass_task_continue_with(windlass_task *before, windlass_task *next);
 
 /* Has `parent` be done only when `child`, prepared and not scheduled, has ended too. Any number of children and parents.
  *
- * ENDED when the parent has ended already; otherwise as windlass_task_continue_with. */
+ * ENDED when the parent has ended already; otherwise as windlass_task_continue_with, but the first tie takes no room. */
 windlass_status windlass_task_finish_with(windlass_task *child, windlass_task *parent);
 
 /* Queues a prepared task: it runs as soon as what it follows has ended. INVALID if it is not prepared. */

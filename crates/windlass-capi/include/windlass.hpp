@@ -10,7 +10,9 @@
 //     int answer = pool.Async([] { return 6 * 7; }).Get();
 //
 // Threads     All functions of ThreadPool, Task::Cancel and Task::Reset may be called by any thread at any time, also by
-//             tasks. Edges are added by one thread, and not while the tasks they tie are submitted and not done.
+//             tasks. Edges are added by one thread, while no other copies or destroys a Task of those that are tied, and
+//             not between a Submit of them and the Wait() after it: that a task has set something does not tell that it
+//             has ended.
 // Exceptions  What a submitted closure or task throws is kept, the first one, and thrown by the next Wait; a task's
 //             successors do not run then. What Async, Join, ParallelFor and Plan::Run call throws there. An exception that
 //             nobody has waited for is written to standard error when the pool goes. A closure must not call longjmp out
@@ -196,8 +198,8 @@ struct Closure {
     }
     static void Destroy(void *place) noexcept { static_cast<Closure *>(place)->~Closure(); }
     static constexpr windlass_closure kKind{sizeof(Closure), Build, Run, Destroy};
-    static constexpr bool kFits =
-        sizeof(Fn) + (alignof(Fn) > 8 ? alignof(Fn) : 8) <= WINDLASS_INLINE_SIZE && alignof(Fn) <= 16 && std::is_nothrow_move_constructible_v<Fn>;
+    static constexpr bool kFits = sizeof(Fn) + (alignof(Fn) > 8 ? alignof(Fn) : 8) <= WINDLASS_INLINE_SIZE &&
+                                  alignof(Fn) <= 16 && std::is_nothrow_move_constructible_v<Fn>;
 };
 
 template <class F>
@@ -593,14 +595,21 @@ class Task {
     // Keeps the task, and all that comes after it, from running from now on, until Reset. True when it has not run since
     // it was made or reset; also when it was cancelled before.
     bool Cancel() {
-        return (node_->flags.fetch_or(detail::Node::kCancelled, std::memory_order_acq_rel) & detail::Node::kInvoked) == 0;
+        return (There()->flags.fetch_or(detail::Node::kCancelled, std::memory_order_acq_rel) & detail::Node::kInvoked) ==
+               0;
     }
 
     // The task may run again, and be cancelled again.
-    void Reset() { node_->flags.store(0, std::memory_order_release); }
+    void Reset() { There()->flags.store(0, std::memory_order_release); }
 
   private:
     friend class ThreadPool;
+
+    detail::Node *There() const {
+        if (node_ == nullptr) throw std::invalid_argument("windlass: a task that was moved from is used");
+        return node_;
+    }
+
     detail::Node *node_;
 };
 
@@ -814,7 +823,8 @@ class ThreadPool {
                 if (loop->caught.IsThere()) return;
                 try {
                     for (std::size_t i = first; i < last; i++) {
-                        (void)loop->f(static_cast<Index>(loop->begin + static_cast<Index>(i)));
+                        // Without a sign: a range may be longer than its numbers are large.
+                        (void)loop->f(static_cast<Index>(static_cast<std::size_t>(loop->begin) + i));
                     }
                 } catch (...) {
                     loop->caught.Keep(std::current_exception());
@@ -845,17 +855,14 @@ class ThreadPool {
         }
     };
 
-    static detail::Node *NodeOf(const Task &task) {
-        if (task.node_ == nullptr) throw std::invalid_argument("windlass: a task that was moved from is submitted");
-        return task.node_;
-    }
+    static detail::Node *NodeOf(const Task &task) { return task.There(); }
 
     void Start(windlass_pool_config config) {
         auto state = std::make_unique<detail::PoolState>();
         config.user = state.get();
         config.on_destroyed = [](void *user) {
-            std::unique_ptr<detail::PoolState> state(static_cast<detail::PoolState *>(user));
-            state->caught.Tell();
+            std::unique_ptr<detail::PoolState> ended(static_cast<detail::PoolState *>(user));
+            ended->caught.Tell();
         };
         detail::Check(windlass_pool_create(&config, &state->pool));
         state_ = state.release();
@@ -881,7 +888,7 @@ class Plan {
     // Throws Error (WINDLASS_BUSY) while another thread runs it.
     void Run(ThreadPool &pool, std::uint64_t count = 1) {
         windlass_status status = windlass_graph_run(graph_, pool.Handle(), count, nullptr);
-        if (status != WINDLASS_BUSY) own_->caught.Rethrow();
+        if (status != WINDLASS_BUSY && own_ != nullptr) own_->caught.Rethrow();
         detail::Check(status);
     }
 

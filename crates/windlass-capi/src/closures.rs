@@ -131,7 +131,7 @@ unsafe fn spawn<K: Kind>(pool: Opaque, kind: K, fill: impl FnOnce(*mut c_void)) 
         fill(unsafe { &raw mut (*place).storage }.cast());
     };
     // SAFETY: all three fields are written.
-    unsafe { access.pool().spawn_built(build) };
+    access.spawn(|pool| unsafe { pool.spawn_built(build) });
     Ok(())
 }
 
@@ -179,12 +179,13 @@ fn check_len(len: usize, is_absent: bool) -> Result<(), Failure> {
     Err(invalid(format!("{len} bytes: must be at most {INLINE_LEN}, and there")))
 }
 
-/// Copies word by word, and then what is left: each word is likely to have just been written as one.
+/// Copies word by word, and then what is left: each word is likely to have just been written as one. Bytes that do not
+/// begin where a word may were not, and are copied as they come.
 ///
 /// # Safety
-/// So many bytes can be read, and written.
+/// So many bytes can be read, and written, the latter aligned to words.
 unsafe fn copy(from: *const c_void, to: *mut c_void, len: usize) {
-    let words = len / 8;
+    let words = if from.cast::<MaybeUninit<u64>>().is_aligned() { len / 8 } else { 0 };
     for word in 0..words {
         // SAFETY: passed on to the caller. Volatile, lest the loop become one of those copies in large pieces.
         let value = unsafe { from.cast::<MaybeUninit<u64>>().add(word).read_volatile() };
@@ -193,5 +194,5 @@ unsafe fn copy(from: *const c_void, to: *mut c_void, len: usize) {
     }
     let (from, to) = (from.cast::<u8>(), to.cast::<u8>());
     // SAFETY: as above.
-    unsafe { std::ptr::copy_nonoverlapping(from.add(words * 8), to.add(words * 8), len % 8) };
+    unsafe { std::ptr::copy_nonoverlapping(from.add(words * 8), to.add(words * 8), len - words * 8) };
 }

@@ -86,7 +86,7 @@ pub extern "C" fn windlass_group_spawn(group: Opaque, function: Option<Destroy>,
         group.open.fetch_add(1, Ordering::Relaxed);
         let member = Member { group, entry: access.entry };
         let arg = User(arg);
-        access.pool().spawn_detached(move || member.run(function, arg));
+        access.spawn(|pool| pool.spawn_detached(move || member.run(function, arg)));
         Ok(())
     })
 }

@@ -32,11 +32,12 @@ pub extern "C" fn thread_pool_submit(
         let function = function.ok_or_else(|| invalid("the function is NULL"))?;
         let access = pools::enter_open(pool)?;
         let arg = User(arg);
-        access.pool().spawn_detached(move || {
+        let run = move || {
             // C-3: the argument is the caller's, before and after; C-8: nobody is there for the result.
             // SAFETY: the caller's function, called once with the caller's argument, as pool.h says.
             let _ = unsafe { function(arg.get()) };
-        });
+        };
+        access.spawn(|pool| pool.spawn_detached(run));
         Ok(())
     });
     c_int::from(status == Status::Ok)

@@ -13,10 +13,12 @@
 //! program may submit to one pool at the same time. The first threads that call have a stripe each: an exchange counts
 //! them in, and a store counts them out. All others share one.
 //!
-//! A call from inside needs no pin: the end waits until nothing is queued and nobody runs anything.
+//! A call from inside needs no pin: the end waits until nothing is queued and nobody runs anything. Tasks are inside
+//! wherever they run, also in a call from outside that found no room for another task and runs some first.
 
 use std::cell::UnsafeCell;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, Once};
 use std::time::{Duration, Instant};
@@ -202,9 +204,15 @@ pub(crate) struct Access {
     pub(crate) entry: &'static Entry,
     pub(crate) number: u64,
     stripe: Option<usize>,
+    /// It goes where it came from: a stripe is written by its own thread alone.
+    on_this_thread: PhantomData<*const ()>,
 }
 
 impl Access {
+    fn new(entry: &'static Entry, number: u64, stripe: Option<usize>) -> Access {
+        Access { entry, number, stripe, on_this_thread: PhantomData }
+    }
+
     pub(crate) fn pool(&self) -> &Pool {
         &self.entry.inner().pool
     }
@@ -213,6 +221,12 @@ impl Access {
     #[inline]
     pub(crate) fn wait<R>(&self, f: impl FnOnce(&Pool) -> R) -> R {
         here::within_pool(self.number, self.entry, || f(self.pool()))
+    }
+
+    /// Runs `f`, which spawns, and so may run tasks here for want of a slot: they are inside, as on any other thread.
+    #[inline]
+    pub(crate) fn spawn<R>(&self, f: impl FnOnce(&Pool) -> R) -> R {
+        here::within(self.number, || f(self.pool()))
     }
 }
 
@@ -230,7 +244,7 @@ impl Drop for Access {
 pub(crate) fn enter(handle: Opaque) -> Result<Access, Failure> {
     let number = handle as u64;
     match here::entry_of(number) {
-        Some(entry) => Ok(Access { entry, number, stripe: None }),
+        Some(entry) => Ok(Access::new(entry, number, None)),
         None => enter_from_outside(handle),
     }
 }
@@ -241,7 +255,7 @@ fn enter_from_outside(handle: Opaque) -> Result<Access, Failure> {
     let thread = here::thread();
     let stripe = if thread < STRIPES { thread } else { SHARED };
     entry.stripes[stripe].count_in(stripe);
-    let access = Access { entry, number: handle as u64, stripe: Some(stripe) };
+    let access = Access::new(entry, handle as u64, Some(stripe));
     if !entry.is_open(name.generation) {
         drop(access);
         return enter_from_below(entry, name, handle as u64);
@@ -258,7 +272,7 @@ fn enter_from_below(entry: &'static Entry, name: Name, number: u64) -> Result<Ac
         return Err(stale(Kind::Pool));
     }
     if here::is_inside(number) {
-        return Ok(Access { entry, number, stripe: None });
+        return Ok(Access::new(entry, number, None));
     }
     Err(fail(Status::Closed, "the pool is being shut down, and takes tasks from its own tasks only"))
 }

@@ -1,6 +1,7 @@
 //! Tasks behind handles: what C may know of a task, beside its slot in the pool.
 //!
-//! A record holds what is to be run, its argument, and after it the result. It is used again and again: a thread keeps some free ones, so that nothing is allocated once there are enough.
+//! A record holds what is to be run, its argument, and after it the result. It is used again and again: a thread keeps
+//! some free ones, so that nothing is allocated once there are enough.
 //!
 //! | state | meaning | to |
 //! |---|---|---|

@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use windlass_pool::{Priority, Task, TaskOptions as RustOptions};
+use windlass_pool::{Pool, Priority, Task, TaskOptions as RustOptions};
 
 use crate::here;
 use crate::life::{Opaque, lock};
@@ -86,14 +86,14 @@ pub unsafe extern "C" fn windlass_spawn(
         record.make_ready();
         if task.is_null() {
             if priority == Priority::Normal {
-                access.pool().spawn_detached(move || job.run());
+                access.spawn(|pool| pool.spawn_detached(move || job.run()));
             } else {
                 prepare(&access, priority, move || job.run()).schedule_detached();
             }
             return Ok(());
         }
         let spawned = if priority == Priority::Normal {
-            access.pool().spawn(move || job.run())
+            access.spawn(|pool| pool.spawn(move || job.run()))
         } else {
             prepare(&access, priority, move || job.run()).schedule()
         };
@@ -121,7 +121,7 @@ fn new_record(
 
 fn prepare(access: &Access, priority: Priority, run: impl FnOnce() + Send + 'static) -> windlass_pool::Prepared<()> {
     let options = RustOptions { priority, ..RustOptions::default() };
-    access.pool().prepare_with(options, run)
+    access.spawn(|pool| pool.prepare_with(options, run))
 }
 
 /// See `windlass.h`.
@@ -198,25 +198,44 @@ fn not_prepared() -> Failure {
     invalid("the task that is tied must be prepared and not scheduled")
 }
 
+/// What a tie has come to, with both tasks locked.
+enum Tied {
+    Done,
+    /// It takes a slot, and there is none at hand. Nothing is tied.
+    WantsSlot,
+}
+
+/// Ties two tasks of a pool with both locked. No task may run here meanwhile, which might ask for one of them: when there
+/// is no slot for the tie, they are unlocked until there is.
+fn tie(
+    one: Opaque,
+    other: Opaque,
+    f: impl Fn(&Pool, &mut Stage, &mut Stage) -> Result<Tied, Failure>,
+) -> Result<(), Failure> {
+    let (one, other) = pair(one, other)?;
+    let access = enter(one.pool() as Opaque)?;
+    while let Tied::WantsSlot = with_both(&one, &other, |first, second| f(access.pool(), first, second))? {
+        access.spawn(Pool::ensure_slot);
+    }
+    Ok(())
+}
+
 /// See `windlass.h`.
 #[unsafe(no_mangle)]
 pub extern "C" fn windlass_task_continue_with(before: Opaque, next: Opaque) -> Status {
     guard("windlass_task_continue_with", || {
-        let (before, next) = pair(before, next)?;
-        // With both locked no task may run here, which might ask for one of them.
-        let access = enter(before.pool() as Opaque)?;
-        access.pool().ensure_slot();
-        with_both(&before, &next, |first, second| {
+        tie(before, next, |pool, first, second| {
             let Stage::Prepared(next) = second else { return Err(not_prepared()) };
             match first {
-                Stage::Prepared(before) => before.continue_with(next),
-                Stage::Scheduled(before) => before.continue_with(next),
                 // It has ended: there is nothing to wait for.
                 Stage::Over => {}
                 Stage::Awaited | Stage::Lost => return Err(awaited()),
                 Stage::Nothing => return Err(invalid("the first task was given back: only prepared ones can be tied")),
+                _ if !pool.try_ensure_slot() => return Ok(Tied::WantsSlot),
+                Stage::Prepared(before) => before.continue_with(next),
+                Stage::Scheduled(before) => before.continue_with(next),
             }
-            Ok(())
+            Ok(Tied::Done)
         })
     })
 }
@@ -225,20 +244,18 @@ pub extern "C" fn windlass_task_continue_with(before: Opaque, next: Opaque) -> S
 #[unsafe(no_mangle)]
 pub extern "C" fn windlass_task_finish_with(child: Opaque, parent: Opaque) -> Status {
     guard("windlass_task_finish_with", || {
-        let (child, parent) = pair(child, parent)?;
-        // As above.
-        let access = enter(child.pool() as Opaque)?;
-        access.pool().ensure_slot();
         let ended = || fail(Status::Ended, "the parent has ended: attach its children before they can end it");
-        with_both(&child, &parent, |first, second| {
+        tie(child, parent, |pool, first, second| {
             let Stage::Prepared(child) = first else { return Err(not_prepared()) };
             match second {
-                Stage::Prepared(parent) => child.finish_with(parent).map_err(|_| ended()),
-                Stage::Scheduled(parent) => child.finish_with(parent).map_err(|_| ended()),
-                Stage::Over => Err(ended()),
-                Stage::Awaited | Stage::Lost => Err(awaited()),
-                Stage::Nothing => Err(invalid("the parent was given back: only prepared ones can be tied")),
+                Stage::Over => return Err(ended()),
+                Stage::Awaited | Stage::Lost => return Err(awaited()),
+                Stage::Nothing => return Err(invalid("the parent was given back: only prepared ones can be tied")),
+                _ if child.has_parent() && !pool.try_ensure_slot() => return Ok(Tied::WantsSlot),
+                Stage::Prepared(parent) => child.finish_with(parent).map_err(|_| ended())?,
+                Stage::Scheduled(parent) => child.finish_with(parent).map_err(|_| ended())?,
             }
+            Ok(Tied::Done)
         })
     })
 }

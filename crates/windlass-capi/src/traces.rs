@@ -36,7 +36,9 @@ pub unsafe extern "C" fn windlass_trace_take(pool: Opaque, write: Option<Write>,
         if write.is_none() {
             return show("", write, user);
         }
-        show(&enter(pool)?.pool().take_trace(), write, user)
+        let trace = enter(pool)?.pool().take_trace();
+        // With nothing held: the caller's function may also destroy the pool.
+        show(&trace, write, user)
     })
 }
 

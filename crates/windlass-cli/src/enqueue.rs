@@ -10,6 +10,7 @@ use serde_json::value::RawValue;
 
 use windlass::config::parse_duration;
 use windlass::retry::RetryPolicy;
+use windlass::trace::Trace;
 use windlass::{Job, JobId, JobOptions, Timestamp};
 
 use crate::exit::Usage;
@@ -114,7 +115,6 @@ fn exec_job(arguments: &Arguments) -> anyhow::Result<crate::exec::Exec> {
         cwd: own.cwd.clone(),
         data: own.data()?,
         no_stdin: own.no_stdin,
-        traceparent: traceparent(),
     })
 }
 
@@ -127,7 +127,7 @@ fn http_job(arguments: &Arguments) -> anyhow::Result<Http> {
         return Err(Usage("one address: write windlass enqueue http URL [--data JSON]".to_owned()).into());
     };
     http::parse_url(url).map_err(Usage)?;
-    Ok(Http { url: url.clone(), data: own.data()?, traceparent: traceparent() })
+    Ok(Http { url: url.clone(), data: own.data()? })
 }
 
 #[cfg(unix)]
@@ -140,15 +140,9 @@ fn variables(texts: &[String]) -> Result<BTreeMap<String, String>, Usage> {
 }
 
 /// The trace that this command is part of, as tools hand it on. What is no trace context is not passed on.
-fn traceparent() -> Option<String> {
-    let text = std::env::var("TRACEPARENT").ok()?;
-    let is_part = |part: &str, len: usize| {
-        part.len() == len && part.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
-    };
-    let parts: Vec<&str> = text.split('-').collect();
-    let is_one = matches!(parts[..], [version, trace, parent, flags]
-        if is_part(version, 2) && is_part(trace, 32) && is_part(parent, 16) && is_part(flags, 2));
-    is_one.then_some(text)
+fn trace() -> Option<Trace> {
+    let variable = |name: &str| std::env::var(name).unwrap_or_default();
+    Trace::new(&variable("TRACEPARENT"), &variable("TRACESTATE")).ok()
 }
 
 impl OwnKinds {
@@ -179,6 +173,7 @@ fn options(arguments: &Arguments) -> JobOptions {
     options.keep_done = arguments.keep;
     options.expires_in = arguments.expires;
     options.at_most_once = arguments.at_most_once.then_some(true);
+    options.trace = trace();
     options
 }
 

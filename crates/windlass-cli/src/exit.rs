@@ -4,6 +4,7 @@ use std::fmt;
 use std::process::ExitCode;
 
 use windlass::{Error, StoreError};
+use windlass_web::serve::ServeError;
 
 /// The documented codes, shown below `--help`.
 pub(crate) const HELP: &str = "\
@@ -48,6 +49,9 @@ fn code(error: &anyhow::Error) -> u8 {
         {
             return 2;
         }
+        if matches!(cause.downcast_ref(), Some(ServeError::Unprotected { .. })) {
+            return 2;
+        }
         if cause.is::<StoreError>() {
             return 5;
         }
@@ -70,9 +74,11 @@ mod tests {
     fn every_documented_code_has_an_error() {
         let not_found = Error::NotFound { id: "x".to_owned() };
         let closed = StoreError::Closed { tried: "get" };
+        let unprotected = ServeError::Unprotected { address: ([0, 0, 0, 0], 7420).into() };
 
         assert_eq!(code(&anyhow::anyhow!("something")), 1);
         assert_eq!(code(&anyhow::Error::new(Usage("no".to_owned()))), 2);
+        assert_eq!(code(&anyhow::Error::new(unprotected)), 2);
         assert_eq!(code(&anyhow::Error::new(not_found).context("while showing a job")), 3);
         assert_eq!(code(&anyhow::Error::new(Error::Store(closed.clone()))), 5);
         assert_eq!(code(&anyhow::Error::new(closed)), 5);

@@ -30,6 +30,7 @@ mod stats;
 mod store;
 mod time;
 mod top;
+mod web;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -76,6 +77,8 @@ enum Command {
     Demo(demo::Arguments),
     /// Work the queues until told to stop
     Serve(serve::Arguments),
+    /// Serve the dashboard
+    Web(web::Arguments),
     /// Enqueue a job
     Enqueue(enqueue::Arguments),
     /// List the queues
@@ -137,6 +140,7 @@ fn run(common: &Common, command: Command) -> anyhow::Result<()> {
     match command {
         Command::Demo(arguments) => demo::run(common, &arguments),
         Command::Serve(arguments) => serve::run(common, &arguments),
+        Command::Web(arguments) => web::run(common, &arguments),
         Command::Enqueue(arguments) => enqueue::run(common, &arguments),
         Command::Queues => queues::run(common),
         Command::Jobs(arguments) => jobs::run(common, &arguments),

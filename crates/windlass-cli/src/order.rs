@@ -89,7 +89,15 @@ mod tests {
     fn process(id: &str) -> ProcessInfo {
         let id = MemberId::from(id.to_owned());
         let host = "host".to_owned();
-        let info = MemberInfo { id, host, pid: 1, queues: Vec::new(), concurrency: 1, version: "0".to_owned() };
+        let info = MemberInfo {
+            id,
+            host,
+            pid: 1,
+            queues: Vec::new(),
+            weights: Vec::new(),
+            concurrency: 1,
+            version: "0".to_owned(),
+        };
         let at = Timestamp::EPOCH;
         let (vitals, jobs) = (Vitals::default(), Vec::new());
         ProcessInfo { info, joined_at: at, beat_at: at, lease_until: at, vitals, running: 0, jobs }

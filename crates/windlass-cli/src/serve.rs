@@ -1,11 +1,13 @@
 //! `windlass serve`: works the queues with the kinds this program has.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use windlass::Handlers;
 use windlass::config::load::Settings;
 use windlass::server::{RunningServer, Server, StopReport};
 
+use crate::web::{self, Dashboard};
 use crate::{Common, config, demo, http, output, signals};
 
 #[derive(Debug, clap::Args)]
@@ -40,18 +42,34 @@ pub(crate) struct Arguments {
     /// Hosts, or beginnings of URLs, that `http` jobs may be posted to
     #[arg(long, value_name = "HOST|URL", num_args = 1..)]
     allow_http: Vec<String>,
+    /// Also serve the dashboard here, such as 127.0.0.1:7420; who may come is said in [web] of the configuration file
+    #[arg(long, value_name = "ADDRESS")]
+    web: Option<SocketAddr>,
 }
 
 pub(crate) fn run(common: &Common, arguments: &Arguments) -> anyhow::Result<()> {
     let settings = config::read(common, &flags(arguments))?.settings;
     let handlers = handlers(&settings)?;
+    let look = |listen| web::Settings::read(common, &web::Flags::listening(listen));
+    let look = arguments.web.map(look).transpose()?;
     let store = windlass::open(&settings.store)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let report = runtime.block_on(async {
+        // Before the server: an address that is not to be had should be known before a job is leased.
+        let dashboard = match look {
+            Some(settings) => Some(Dashboard::start(Arc::clone(&store), settings).await?),
+            None => None,
+        };
         let server = Server::new(Arc::clone(&store), handlers, settings.server)?.start().await?;
         output::error(&format!("windlass: serving {} as {}", store.describe().url, server.member()));
+        if let Some(dashboard) = &dashboard {
+            output::error(&format!("windlass: the dashboard is at {}", dashboard.url()));
+        }
         signals::until_stop(&server).await?;
         let report = stop(server).await;
+        if let Some(dashboard) = dashboard {
+            dashboard.stop().await;
+        }
         store.close().await?;
         anyhow::Ok(report)
     })?;
@@ -76,7 +94,7 @@ fn handlers(settings: &Settings) -> anyhow::Result<Handlers> {
 async fn stop(server: RunningServer) -> Option<StopReport> {
     tokio::select! {
         report = server.stop() => Some(report),
-        _ = signals::until_second_stop() => None,
+        _ = signals::until_stop_signal() => None,
     }
 }
 

@@ -43,9 +43,10 @@ pub(crate) async fn until_stop(server: &RunningServer) -> std::io::Result<()> {
     }
 }
 
-/// Waits for a request to stop, and obeys no other signal. The second request means at once.
+/// Waits for a signal to stop, and obeys no other: for a program without a server, and for one that is stopping already, to
+/// which it means at once.
 #[cfg(unix)]
-pub(crate) async fn until_second_stop() -> std::io::Result<()> {
+pub(crate) async fn until_stop_signal() -> std::io::Result<()> {
     use tokio::signal::unix::{SignalKind, signal};
 
     let mut terminate = signal(SignalKind::terminate())?;
@@ -56,9 +57,10 @@ pub(crate) async fn until_second_stop() -> std::io::Result<()> {
     }
 }
 
-/// Waits for a request to stop, and obeys no other signal. The second request means at once.
+/// Waits for a signal to stop, and obeys no other: for a program without a server, and for one that is stopping already, to
+/// which it means at once.
 #[cfg(not(unix))]
-pub(crate) async fn until_second_stop() -> std::io::Result<()> {
+pub(crate) async fn until_stop_signal() -> std::io::Result<()> {
     tokio::signal::ctrl_c().await
 }
 

@@ -439,6 +439,7 @@ fn plant(dir: &Path, evil: &str) {
         host: evil.to_owned(),
         pid: 1,
         queues: vec![evil.to_owned()],
+        weights: Vec::new(),
         concurrency: 3,
         version: evil.to_owned(),
     };

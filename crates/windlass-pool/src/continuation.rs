@@ -495,6 +495,11 @@ impl<T> Prepared<T> {
         })
     }
 
+    /// Whether it keeps another task open: to keep a further one open takes a slot.
+    pub fn has_parent(&self) -> bool {
+        self.has_parent.get()
+    }
+
     /// LZ-10, SC-2: counts and slots of one pool must not come into another's hands.
     fn check_tie(&self, other: &impl Tie) {
         let Some((slot, shared)) = other.place() else { return };

@@ -391,7 +391,16 @@ impl Lane {
     /// # Panics
     /// When there is none and nothing is queued here.
     pub(crate) fn ensure_slot(&self) {
-        let slot = self.take_slot_or_work();
+        self.put_back(self.take_slot_or_work());
+    }
+
+    /// Sees to it that the next slot can be had, if the pool has one.
+    pub(crate) fn try_ensure_slot(&self) -> bool {
+        self.take_slot().map(|slot| self.put_back(slot)).is_some()
+    }
+
+    /// Puts a slot that was just taken where the next one comes from.
+    fn put_back(&self, slot: SlotRef) {
         let len = self.free.len.get();
         self.free.slots[len].set(slot);
         self.free.len.set(len + 1);

@@ -261,6 +261,11 @@ impl Pool {
         with_lane(&self.shared, Lane::ensure_slot);
     }
 
+    /// As [`ensure_slot`](Pool::ensure_slot), but runs nothing and waits for nothing. `false` if the pool has no slot left.
+    pub fn try_ensure_slot(&self) -> bool {
+        with_lane(&self.shared, Lane::try_ensure_slot)
+    }
+
     // Structured work.
 
     /// Runs both closures, at the same time if somebody is free, and answers both values. May be called from anywhere,

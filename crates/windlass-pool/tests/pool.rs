@@ -408,6 +408,17 @@ fn two_pools_do_not_mix_up_their_workers() {
     assert_eq!(total.load(Ordering::SeqCst), 499_500);
 }
 
+#[test]
+fn a_slot_is_ensured_if_there_is_one_and_the_next_task_has_it() {
+    let pool = Pool::with(PoolConfig { threads: 1, slot_count_max: 1, ..PoolConfig::default() }).unwrap();
+
+    assert!(pool.try_ensure_slot());
+    let prepared = pool.prepare(|| 7);
+
+    assert!(!pool.try_ensure_slot());
+    assert_eq!(prepared.run(), 7);
+}
+
 /// Something that is run where it lies; it says where that is, and when it goes.
 struct Lying {
     runs: Arc<AtomicUsize>,

@@ -23,16 +23,21 @@ struct World {
     _dir: tempfile::TempDir,
 }
 
-fn worlds() -> [World; 2] {
-    [false, true].map(|is_sqlite| {
+/// One world for each store.
+fn worlds() -> Vec<World> {
+    let engines: &[&str] = if cfg!(feature = "redis") { &["memory", "sqlite", "redis"] } else { &["memory", "sqlite"] };
+    let world = |engine: &&str| {
         let dir = tempfile::tempdir().unwrap();
         let clock = Arc::new(ManualClock::new(Timestamp::from_millis(1_760_000_000_000)));
         let shared = Arc::clone(&clock) as Arc<dyn Clock>;
-        let store: Arc<dyn Store> = if is_sqlite {
-            let options = SqliteOptions { clock: shared, ..SqliteOptions::default() };
-            Arc::new(SqliteStore::open(dir.path().join("jobs.db"), options).unwrap())
-        } else {
-            Arc::new(MemoryStore::new(shared))
+        let store: Arc<dyn Store> = match *engine {
+            "sqlite" => {
+                let options = SqliteOptions { clock: shared, ..SqliteOptions::default() };
+                Arc::new(SqliteStore::open(dir.path().join("jobs.db"), options).unwrap())
+            }
+            #[cfg(feature = "redis")]
+            "redis" => redis_store(shared),
+            _ => Arc::new(MemoryStore::new(shared)),
         };
         let member = MemberId::new("m", 1, 1);
         let info = MemberInfo {
@@ -40,12 +45,30 @@ fn worlds() -> [World; 2] {
             host: "m".to_owned(),
             pid: 1,
             queues: Vec::new(),
+            weights: Vec::new(),
             concurrency: 1,
             version: "0".to_owned(),
         };
         block_on(store.join(info, LEASE)).unwrap();
         World { store, clock, member, _dir: dir }
-    })
+    };
+    engines.iter().map(world).collect()
+}
+
+/// A namespace of its own in one server.
+#[cfg(feature = "redis")]
+fn redis_store(clock: Arc<dyn Clock>) -> Arc<dyn Store> {
+    use std::sync::OnceLock;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use windlass::store::redis::{RedisOptions, RedisStore};
+    use windlass_testbed::RedisServer;
+
+    static SERVER: OnceLock<RedisServer> = OnceLock::new();
+    static SPACES: AtomicU32 = AtomicU32::new(0);
+    let server = SERVER.get_or_init(|| RedisServer::start().unwrap());
+    let url = format!("{}?namespace=t{}", server.url(), SPACES.fetch_add(1, Ordering::Relaxed));
+    Arc::new(RedisStore::open(&url, RedisOptions { clock: Some(clock) }).unwrap())
 }
 
 impl World {
@@ -58,7 +81,7 @@ impl World {
 
     /// A job that died in another store.
     fn restore_dead(&self) -> JobId {
-        let [other, _] = worlds();
+        let other = worlds().remove(0);
         let id = other.job_in(State::Dead);
         let dead = block_on(other.store.get(id)).unwrap().unwrap();
         block_on(self.store.restore(vec![dead])).unwrap();

@@ -166,7 +166,8 @@ fn store() -> Arc<dyn Store> {
 fn join(store: &dyn Store) -> MemberId {
     let id = MemberId::new("host", 1, 1);
     let (host, queues) = ("host".to_owned(), vec!["default".to_owned()]);
-    let info = MemberInfo { id: id.clone(), host, pid: 1, queues, concurrency: 7, version: "0".to_owned() };
+    let version = "0".to_owned();
+    let info = MemberInfo { id: id.clone(), host, pid: 1, queues, weights: Vec::new(), concurrency: 7, version };
     block_on(store.join(info, Duration::from_secs(15))).unwrap();
     id
 }

@@ -1,4 +1,5 @@
-//! apalis on SQLite, tuned: large batches, no results kept, a write-ahead log that is not waited for.
+//! apalis on SQLite, tuned: large batches, a write-ahead log that is not waited for. Results are kept, because without
+//! them it writes no outcome at all, and every job would be run again after a restart.
 
 use std::sync::Arc;
 
@@ -20,7 +21,7 @@ pub async fn run(task: Task) -> Result<()> {
         .pragma("synchronous", "NORMAL");
     let pool = SqlitePool::connect_with(options).await?;
     SqliteStorage::setup(&pool).await?;
-    let config = Config { persist_results: false, ..Config::default().batch_size(BATCH_LEN) };
+    let config = Config::default().batch_size(BATCH_LEN);
     let mut storage = SqliteStorage::<Noop>::new(&pool).with_config(config);
     if !task.is_drain {
         return timed(task.count, async {

@@ -544,6 +544,33 @@ static void tasks_outlive_the_threads_that_made_them_and_are_freed_by_others() {
     CHECK_IS(alive, 0);
 }
 
+// Only Submit and ties asked whether a task was moved from; a plan that was, had its exceptions looked for nowhere.
+static void what_was_moved_from_is_refused_wherever_it_is_used() {
+    windlass::ThreadPool pool(1);
+    windlass::Task task([] {}), other(std::move(task));
+    windlass::Graph graph;
+    graph.Add([] {});
+    windlass::Plan plan = graph.Seal(), kept(std::move(plan));
+    int refused = 0;
+    const auto refuse = [&](auto call) {
+        try {
+            call();
+        } catch (const std::invalid_argument &) {
+            refused++;
+        } catch (const windlass::Error &error) {
+            CHECK_IS(error.Status(), WINDLASS_INVALID);
+            refused++;
+        }
+    };
+    refuse([&] { pool.Submit(&task); });
+    refuse([&] { task.Succeed(&other); });
+    refuse([&] { (void)task.Cancel(); });
+    refuse([&] { task.Reset(); });
+    refuse([&] { plan.Run(pool); });
+    CHECK_IS(refused, 5);
+    kept.Run(pool);
+}
+
 int main() {
     RUN(closures_of_any_kind_are_run);
     RUN(closures_are_destroyed_once_with_what_they_hold);
@@ -566,6 +593,7 @@ int main() {
     RUN(sc10_tasks_that_wait_for_each_other_are_refused);
     RUN(sc10_a_circle_is_found_in_whatever_order_its_edges_came);
     RUN(tasks_outlive_the_threads_that_made_them_and_are_freed_by_others);
+    RUN(what_was_moved_from_is_refused_wherever_it_is_used);
     RUN(sc12_sc13_a_million_tasks_go_through_one_thread);
     RUN(sc14_threads_that_cannot_be_had_are_an_exception_and_none_is_as_many_as_there_are);
     RUN(sc15_a_task_that_was_skipped_may_be_cancelled_again);

@@ -29,6 +29,14 @@ static void *wait_for_gate(void *arg) {
     return arg;
 }
 
+static atomic_int is_held;
+
+/* Holds a worker at the gate, and says so. */
+static void *hold(void *arg) {
+    atomic_store(&is_held, 1);
+    return wait_for_gate(arg);
+}
+
 static void the_library_is_the_one_of_the_header(void) {
     CHECK_IS(windlass_abi_version(), WINDLASS_ABI_VERSION);
     CHECK(strchr(windlass_version(), '.') != NULL);
@@ -412,6 +420,24 @@ static void a_closure_is_built_in_its_place_and_runs_there(void) {
     CHECK_IS(windlass_spawn_closure(pool, &large, &number), WINDLASS_INVALID);
 }
 
+static void add_first_and_last(void *copy) {
+    CHECK_IS((intptr_t)copy % 16, 0);
+    atomic_fetch_add(&count, ((char *)copy)[0] + ((char *)copy)[WINDLASS_INLINE_SIZE - 2]);
+}
+
+/* The copy was made of whole words, which the caller's bytes were read as wherever they lay. */
+static void bytes_may_lie_anywhere(void) {
+    char bytes[WINDLASS_INLINE_SIZE + 8] = {0};
+    atomic_store(&count, 0);
+    for (int place = 0; place < 8; place++) {
+        bytes[place] = 1;
+        bytes[place + WINDLASS_INLINE_SIZE - 2] = 2;
+        CHECK_IS(windlass_spawn_bytes(pool, bytes + place, WINDLASS_INLINE_SIZE - 1, add_first_and_last), WINDLASS_OK);
+    }
+    windlass_wait_idle(pool);
+    CHECK_IS(count, 8 * 3);
+}
+
 static void a_closure_that_is_cancelled_is_destroyed_instead(void) {
     windlass_pool *made;
     windlass_pool_config config = {.size = sizeof config, .threads = 1};
@@ -425,6 +451,102 @@ static void a_closure_that_is_cancelled_is_destroyed_instead(void) {
     atomic_store(&gate, 1);
     while (atomic_load(&count) < 6000) usleep(100);
     CHECK_IS(count, 6000);
+}
+
+/* A task that keeps one other open needs no slot for it: with all taken, one was waited for all the same, for a second,
+ * and then missed. The next tie needs one; a tie that cannot be needs none. */
+static void a_tie_that_takes_no_slot_needs_none(void) {
+    windlass_pool *made;
+    windlass_task *tasks[3];
+    windlass_pool_config config = {.size = sizeof config, .threads = 1, .task_count_max = 3};
+    CHECK_IS(windlass_pool_create(&config, &made), WINDLASS_OK);
+    for (int i = 0; i < 3; i++) CHECK_IS(windlass_prepare(made, add_one, NULL, NULL, &tasks[i]), WINDLASS_OK);
+    CHECK_IS(windlass_task_finish_with(tasks[0], tasks[1]), WINDLASS_OK);
+    CHECK_IS(windlass_task_finish_with(tasks[0], tasks[2]), WINDLASS_INTERNAL);
+    CHECK_IS(windlass_task_schedule(tasks[2]), WINDLASS_OK);
+    CHECK_IS(windlass_task_finish_with(tasks[2], tasks[1]), WINDLASS_INVALID);
+    CHECK_IS(windlass_task_wait(tasks[2], NULL), WINDLASS_OK);
+    CHECK_IS(windlass_task_finish_with(tasks[0], tasks[2]), WINDLASS_ENDED);
+    CHECK_IS(windlass_task_continue_with(tasks[2], tasks[0]), WINDLASS_OK);
+    for (int i = 2; i-- > 0;) CHECK_IS(windlass_task_schedule(tasks[i]), WINDLASS_OK);
+    CHECK_IS(windlass_pool_destroy(made), WINDLASS_OK);
+    for (int i = 0; i < 3; i++) CHECK_IS(windlass_task_release(tasks[i]), WINDLASS_OK);
+}
+
+static atomic_int is_closing;
+
+static windlass_pool *crowded;
+
+/* Its only worker is held at the gate, and there is room for one more task. */
+static void make_crowded(void) {
+    windlass_pool_config config = {.size = sizeof config, .threads = 1, .task_count_max = 2};
+    CHECK_IS(windlass_pool_create(&config, &crowded), WINDLASS_OK);
+    atomic_store(&gate, 0);
+    atomic_store(&count, 0);
+    atomic_store(&is_held, 0);
+    CHECK_IS(windlass_spawn(crowded, hold, NULL, NULL, NULL), WINDLASS_OK);
+    while (!atomic_load(&is_held)) usleep(100);
+}
+
+static void destroy_its_pool(void *arg) {
+    (void)arg;
+    CHECK_IS(windlass_pool_destroy(crowded), WINDLASS_OK);
+    atomic_store(&gate, 1);
+}
+
+/* A call from outside that finds no room runs a task itself, which was not known for one of the pool there: when it
+ * destroyed the pool, it waited for the call that it was in. */
+static void a_task_that_runs_for_want_of_room_may_destroy_its_pool(void) {
+    make_crowded();
+    CHECK_IS(windlass_spawn_bytes(crowded, NULL, 0, destroy_its_pool), WINDLASS_OK);
+    CHECK_IS(windlass_spawn_bytes(crowded, NULL, 0, count_up), WINDLASS_OK);
+    CHECK(windlass_spawn_bytes(crowded, NULL, 0, count_up) != WINDLASS_OK);
+    while (!atomic_load(&count)) usleep(100);
+}
+
+static void *destroy_crowded(void *arg) {
+    CHECK_IS(windlass_pool_destroy(crowded), WINDLASS_OK);
+    return arg;
+}
+
+static void *see_it_closing(void *arg) {
+    unsigned threads;
+    while (windlass_pool_thread_count(crowded, &threads) != WINDLASS_CLOSED) usleep(100);
+    atomic_store(&is_closing, 1);
+    return arg;
+}
+
+static void spawn_when_closing(void *arg) {
+    (void)arg;
+    while (!atomic_load(&is_closing)) usleep(100);
+    CHECK_IS(windlass_spawn_bytes(crowded, NULL, 0, count_up), WINDLASS_OK);
+    atomic_store(&gate, 1);
+}
+
+static void *begin_to_close(void *arg) {
+    pthread_t ends, sees;
+    while (!atomic_load(&is_held)) usleep(100);
+    CHECK_IS(pthread_create(&ends, NULL, destroy_crowded, NULL), 0);
+    CHECK_IS(pthread_create(&sees, NULL, see_it_closing, NULL), 0);
+    CHECK_IS(pthread_join(sees, NULL), 0);
+    CHECK_IS(pthread_join(ends, NULL), 0);
+    return arg;
+}
+
+static void spawn_while_it_is_closed(void *arg) {
+    pthread_t closer;
+    CHECK_IS(pthread_create(&closer, NULL, begin_to_close, NULL), 0);
+    spawn_when_closing(arg);
+    CHECK_IS(pthread_detach(closer), 0);
+}
+
+/* As above: when another thread destroyed the pool meanwhile, what the task spawned was refused. */
+static void a_task_that_runs_for_want_of_room_spawns_while_its_pool_is_closed(void) {
+    make_crowded();
+    atomic_store(&is_closing, 0);
+    CHECK_IS(windlass_spawn_bytes(crowded, NULL, 0, spawn_while_it_is_closed), WINDLASS_OK);
+    CHECK_IS(windlass_spawn_bytes(crowded, NULL, 0, count_up), WINDLASS_OK);
+    while (atomic_load(&count) < 2) usleep(100);
 }
 
 /* With few slots they are used again, and tasks run here for want of one; none is lost or run twice. */
@@ -594,8 +716,9 @@ static void shutdown_ends_in_the_way_it_is_told(void) {
     atomic_store(&gate, 0);
     atomic_store(&count, 0);
     int before = atomic_load(&destroyed_args);
-    CHECK_IS(windlass_spawn(made, wait_for_gate, NULL, NULL, NULL), WINDLASS_OK);
-    usleep(20000);
+    atomic_store(&is_held, 0);
+    CHECK_IS(windlass_spawn(made, hold, NULL, NULL, NULL), WINDLASS_OK);
+    while (!atomic_load(&is_held)) usleep(100);
     for (int i = 0; i < 10; i++) CHECK_IS(windlass_spawn(made, add_one, NULL, &options, NULL), WINDLASS_OK);
     CHECK_IS(windlass_pool_shutdown(made, WINDLASS_CANCEL_QUEUED, 30, &report), WINDLASS_TIMEOUT);
     CHECK_IS(report.is_finished, 0);
@@ -797,6 +920,20 @@ static void a_burst_is_kept_hot_and_tells_all(void) {
     CHECK_IS(windlass_burst_destroy(warm), WINDLASS_OK);
 }
 
+static void destroy_traced(void *user, const char *text, size_t len) {
+    (void)text, (void)len;
+    CHECK_IS(windlass_pool_destroy(*(windlass_pool **)user), WINDLASS_OK);
+}
+
+/* The pool was kept while the trace was shown: who destroyed it there waited for oneself. */
+static void whoever_is_shown_a_trace_may_destroy_the_pool(void) {
+    windlass_pool *made;
+    CHECK_IS(windlass_pool_create(NULL, &made), WINDLASS_OK);
+    CHECK_IS(windlass_trace_start(made), WINDLASS_OK);
+    CHECK_IS(windlass_trace_take(made, destroy_traced, &made), WINDLASS_OK);
+    CHECK_IS(windlass_pool_destroy(made), WINDLASS_STALE);
+}
+
 static void counters_count(void) {
     unsigned threads = 0;
     uint64_t run = 0;
@@ -841,8 +978,12 @@ int main(void) {
     RUN(ca05_a_wait_for_oneself_is_told);
     RUN(prepared_tasks_run_in_the_order_they_are_tied);
     RUN(a_tie_without_room_runs_others_with_nothing_locked);
+    RUN(a_tie_that_takes_no_slot_needs_none);
     RUN(a_closure_is_built_in_its_place_and_runs_there);
+    RUN(bytes_may_lie_anywhere);
     RUN(a_closure_that_is_cancelled_is_destroyed_instead);
+    RUN(a_task_that_runs_for_want_of_room_may_destroy_its_pool);
+    RUN(a_task_that_runs_for_want_of_room_spawns_while_its_pool_is_closed);
     RUN(more_closures_than_slots_run_all_the_same);
     RUN(joins_loops_and_predicates_wait_for_all);
     RUN(a_group_is_waited_for_with_what_its_tasks_spawn);
@@ -855,6 +996,7 @@ int main(void) {
     RUN(what_waits_in_isolation_runs_only_its_own);
     RUN(another_thread_takes_the_place_of_one_that_blocks);
     RUN(a_trace_and_a_drawing_are_shown_once);
+    RUN(whoever_is_shown_a_trace_may_destroy_the_pool);
     RUN(a_burst_is_kept_hot_and_tells_all);
     RUN(counters_count);
     RUN(a_seed_makes_an_order);

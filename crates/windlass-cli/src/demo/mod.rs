@@ -24,6 +24,7 @@ use windlass::{Client, Inspector, Job, Timestamp};
 
 use crate::demo::kinds::{Found, Scan, Sum, Summary};
 use crate::exit::Usage;
+use crate::web::{self, Dashboard};
 use crate::{Common, output, signals, time};
 
 /// The file the demo keeps its jobs in, beside where it is started, unless `--store` names another.
@@ -40,6 +41,9 @@ pub(crate) struct Arguments {
     /// Handlers at a time
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     concurrency: u32,
+    /// Serve no dashboard meanwhile
+    #[arg(long)]
+    no_web: bool,
 }
 
 pub(crate) fn run(common: &Common, arguments: &Arguments) -> anyhow::Result<()> {
@@ -61,6 +65,7 @@ async fn work(
     url: &str,
     store: Arc<dyn Store>,
 ) -> anyhow::Result<()> {
+    let dashboard = if arguments.no_web { None } else { look(&store).await };
     let server = Server::new(Arc::clone(&store), kinds::handlers(), config(arguments))?.start().await?;
     let demo = Demo { inspector: Inspector::new(Arc::clone(&store)), client: Client::new(Arc::clone(&store)), store };
     let ended = tokio::select! {
@@ -71,8 +76,25 @@ async fn work(
         }
     };
     stop(server).await;
+    if let Some(dashboard) = dashboard {
+        dashboard.stop().await;
+    }
     demo.store.close().await?;
     demo.show(common, url, &ended?)
+}
+
+/// A dashboard while the demo runs. Where there is none to be had the demo goes on without.
+async fn look(store: &Arc<dyn Store>) -> Option<Dashboard> {
+    match Dashboard::start(Arc::clone(store), web::Settings::private()).await {
+        Ok(dashboard) => {
+            output::error(&format!("windlass: look at it while it runs: {}", dashboard.url()));
+            Some(dashboard)
+        }
+        Err(error) => {
+            output::error(&format!("windlass: going on without a dashboard: {error:#}"));
+            None
+        }
+    }
 }
 
 async fn stop(server: RunningServer) {
@@ -80,7 +102,7 @@ async fn stop(server: RunningServer) {
         report = server.stop() => if !report.is_clean {
             output::error("windlass: some jobs were handed back unfinished; they go on with the next start");
         },
-        _ = signals::until_second_stop() => output::error("windlass: stopped at once; what ran goes on with the next start"),
+        _ = signals::until_stop_signal() => output::error("windlass: stopped at once; what ran goes on with the next start"),
     }
 }
 
@@ -235,7 +257,7 @@ impl Demo {
         let rows = rows.into_iter().map(|(name, value)| vec![name.to_owned(), value]).collect();
         output::table(&["summed up", &Timestamp::to_string(&sum.finished_at.unwrap_or(sum.run_at))], rows, "")?;
         output::line(&format!(
-            "\nlook inside: windlass --store {url} jobs ls    (or: stats, queues, jobs show {})",
+            "\nlook inside: windlass --store {url} web    (or: jobs ls, stats, queues, jobs show {})",
             sum.id
         ))
     }

@@ -52,9 +52,6 @@ pub(crate) struct Exec {
     /// Nothing on its standard input, for programs that read commands there.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) no_stdin: bool,
-    /// The W3C trace context it belongs to.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) traceparent: Option<String>,
 }
 
 /// What every run of this server shares.
@@ -124,8 +121,11 @@ fn environment(job: &Exec, ctx: &Context) -> BTreeMap<String, String> {
     if let Some(deadline) = ctx.deadline() {
         put("WINDLASS_JOB_DEADLINE", deadline.to_string());
     }
-    if let Some(traceparent) = &job.traceparent {
-        put("TRACEPARENT", traceparent.clone());
+    if let Some(trace) = ctx.trace() {
+        put("TRACEPARENT", trace.traceparent().to_owned());
+        if !trace.tracestate().is_empty() {
+            put("TRACESTATE", trace.tracestate().to_owned());
+        }
     }
     variables
 }

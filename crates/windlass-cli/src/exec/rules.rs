@@ -116,8 +116,8 @@ impl Rules {
         let Some(name) = job.argv.first().filter(|name| !name.is_empty()) else {
             return Err(invalid("the job names no program: its argv is empty"));
         };
-        let texts = job.argv.iter().chain(job.env.values()).chain(&job.traceparent);
-        if texts.chain(&job.cwd).any(|text| text.contains('\0')) {
+        let texts = job.argv.iter().chain(job.env.values()).chain(&job.cwd);
+        if texts.into_iter().any(|text| text.contains('\0')) {
             return Err(invalid("a NUL character in an argument, a variable or a folder"));
         }
         self.admit_variables(job)?;

@@ -40,9 +40,6 @@ pub(crate) struct Http {
     /// What is posted. Default: `null`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) data: Option<Box<RawValue>>,
-    /// The W3C trace context it belongs to.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) traceparent: Option<String>,
 }
 
 /// What every run of this server shares.
@@ -119,8 +116,11 @@ fn request(uri: Uri, job: &Http, ctx: &Context) -> Result<Request<Full<Bytes>>, 
     if let Some(deadline) = ctx.deadline() {
         request = request.header("windlass-job-deadline", deadline.to_string());
     }
-    if let Some(traceparent) = &job.traceparent {
-        request = request.header("traceparent", traceparent);
+    if let Some(trace) = ctx.trace() {
+        request = request.header("traceparent", trace.traceparent());
+        if !trace.tracestate().is_empty() {
+            request = request.header("tracestate", trace.tracestate());
+        }
     }
     let data = job.data.as_ref().map_or("null", |data| data.get());
     request.body(Full::new(Bytes::copy_from_slice(data.as_bytes())))

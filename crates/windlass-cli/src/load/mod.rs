@@ -174,7 +174,7 @@ async fn serve_http(address: SocketAddr, delay: Duration) -> anyhow::Result<()> 
     output::line(&server.url()?)?;
     tokio::select! {
         served = server.serve() => match served.context("cannot take more connections")? {},
-        asked = signals::until_second_stop() => Ok(asked?),
+        asked = signals::until_stop_signal() => Ok(asked?),
     }
 }
 
@@ -467,12 +467,12 @@ impl Begun {
 fn interrupts() -> watch::Receiver<bool> {
     let (interrupt, is_interrupted) = watch::channel(false);
     tokio::spawn(async move {
-        if signals::until_second_stop().await.is_ok() {
+        if signals::until_stop_signal().await.is_ok() {
             output::error("windlass: stopping; once more to stop at once and leave the jobs in the store");
             // Who no longer listens has ended anyway.
             let _ = interrupt.send(true);
         }
-        if signals::until_second_stop().await.is_ok() {
+        if signals::until_stop_signal().await.is_ok() {
             std::process::exit(1);
         }
     });

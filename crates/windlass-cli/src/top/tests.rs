@@ -64,6 +64,7 @@ fn process(text: &str) -> ProcessInfo {
             host: text.to_owned(),
             pid: 7,
             queues: vec![text.to_owned()],
+            weights: Vec::new(),
             concurrency: 10,
             version: text.to_owned(),
         },

@@ -24,6 +24,21 @@ fn a_program_in_any_language_gets_the_job_and_its_output_is_the_result() {
 }
 
 #[test]
+fn the_trace_that_enqueued_a_program_goes_on_in_it() {
+    let bench = Bench::serving(&["--allow-exec", "sh"]);
+    let trace = "00-0123456789abcdef0123456789abcdef-0123456789abcdef-01";
+
+    let mut enqueue = std::process::Command::new(env!("CARGO_BIN_EXE_windlass"));
+    enqueue.current_dir(bench.dir.path()).env("TRACEPARENT", trace).env_remove("WINDLASS_URL");
+    enqueue.args(["enqueue", "exec", "--keep", "1h", "--", "sh", "-c", "echo $TRACEPARENT"]);
+    let traced = String::from_utf8(enqueue.output().unwrap().stdout).unwrap().trim().to_owned();
+    let plain = bench.enqueue(&["exec", "--", "sh", "-c", "echo [$TRACEPARENT]"]);
+
+    assert_eq!(bench.until(&traced, "done")["result"]["stdout"], format!("{trace}\n"));
+    assert_eq!(bench.until(&plain, "done")["result"]["stdout"], "[]\n");
+}
+
+#[test]
 fn arguments_reach_the_program_as_they_stand() {
     let bench = Bench::serving(&["--allow-exec", "printf"]);
     let hostile = ["$(touch made)", "; touch made", "`touch made`", "a  b", "*", "-rf", "", "'\"\\", "é\u{1b}[2J"];

@@ -72,7 +72,19 @@ pub(crate) async fn one(
 ) -> Result<Response, Failure> {
     let frame = visit.frame(&shared).await?;
     let known = shared.inspector.queues().await?.into_iter().find(|queue| queue.name == name);
-    let queue = known.ok_or_else(|| Failure::missing("no such queue, or nothing is in it"))?;
+    // What the store holds is shown whatever it is called; of others only what could be one.
+    if known.is_none() {
+        windlass::job::check_name("queue", &name).map_err(windlass::Error::from)?;
+    }
+    // A queue without a job is nowhere: it is as it will be when the next one comes.
+    let queue = known.unwrap_or_else(|| QueueInfo {
+        name: name.clone(),
+        ready: 0,
+        running: 0,
+        waiting: 0,
+        latency_ms: 0,
+        paused: false,
+    });
     let query = SeriesQuery { span: back.span, queue: Some(name.clone()), ..SeriesQuery::default() };
     let series = shared.inspector.series(query).await?;
     let spans = spans(back.span, Some(&name));

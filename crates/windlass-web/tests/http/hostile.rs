@@ -279,7 +279,8 @@ async fn parameters_out_of_range_are_refused_or_bounded() {
         ("/api/jobs?after=1", StatusCode::BAD_REQUEST),
         ("/jobs?state=nowhere", StatusCode::BAD_REQUEST),
         ("/queue", StatusCode::BAD_REQUEST),
-        ("/queue?name=nobody", StatusCode::NOT_FOUND),
+        ("/queue?name=empty", StatusCode::OK),
+        ("/queue?name=no%20name", StatusCode::BAD_REQUEST),
         ("/jobs/not-an-id", StatusCode::NOT_FOUND),
     ];
     for (path, status) in cases {

@@ -96,6 +96,7 @@ fn process(text: &str) -> ProcessInfo {
             host: text.to_owned(),
             pid: 1,
             queues: vec![text.to_owned(), text.to_owned()],
+            weights: Vec::new(),
             concurrency: 4,
             version: text.to_owned(),
         },

@@ -394,7 +394,8 @@ impl Loaded {
     fn read_table(&mut self, path: &Path, text: &str, table: &DeTable<'_>, is_top: bool) -> Result<(), ConfigError> {
         for (key, value) in table {
             let name: &str = key.get_ref();
-            if is_top && name == "env" {
+            // Sections with settings of their own: of an environment, and of the dashboard, which its own program reads.
+            if (is_top && name == "env") || name == "web" {
                 continue;
             }
             let Some(setting) = SETTINGS.iter().find(|setting| setting.name == name) else {

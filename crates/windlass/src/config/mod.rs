@@ -89,6 +89,17 @@ pub struct Allow {
     pub http: Vec<String>,
 }
 
+impl QueueOrder {
+    /// The share of a queue as others are told it: 0 where the first queue goes before the others.
+    pub(crate) fn share_of(self, queue: &QueueConfig) -> u32 {
+        match self {
+            QueueOrder::Strict => 0,
+            QueueOrder::Weighted => queue.weight,
+            QueueOrder::Fair => 1,
+        }
+    }
+}
+
 impl QueueConfig {
     /// A queue of weight 1.
     pub fn new(name: impl Into<String>) -> QueueConfig {

@@ -419,6 +419,7 @@ impl Shared {
             host: self.membership.host.clone(),
             pid: std::process::id(),
             queues: self.config.queues.iter().map(|queue| queue.name.clone()).collect(),
+            weights: self.config.queues.iter().map(|queue| self.config.order.share_of(queue)).collect(),
             concurrency: self.config.concurrency,
             version: env!("CARGO_PKG_VERSION").to_owned(),
         };

@@ -33,6 +33,8 @@ use crate::state::State;
 pub(crate) mod limits;
 pub mod measure;
 pub mod memory;
+#[cfg(feature = "redis")]
+pub mod redis;
 pub mod sharded;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
@@ -78,7 +80,7 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     /// Stores the whole batch in one step: ready where `run_at` is not ahead of [`Store::now`], else scheduled.
     ///
     /// A job whose id is known already is left as it is and answered with [`Inserted::Duplicate`], so a push whose
-    /// answer was lost may be repeated. Answers are in the order of the batch. At most [`crate::job::BATCH_LEN_MAX`]
+    /// answer was lost may be repeated (within 25 h, where ids are not kept with the jobs: Redis). Answers are in the order of the batch. At most [`crate::job::BATCH_LEN_MAX`]
     /// jobs, each valid ([`NewJob::validate`]); else [`StoreError::Invalid`] and nothing is stored.
     fn insert(&self, batch: Vec<NewJob>) -> Reply<'_, Vec<Inserted>>;
 
@@ -91,7 +93,8 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     fn restore(&self, batch: Vec<JobRecord>) -> Reply<'_, Vec<Inserted>>;
 
     /// Takes up to `plan.max` ready jobs into the member's ledger, following `plan.takes` in order and each queue
-    /// in the order of `run_at`, oldest first. Attempt and run are counted up.
+    /// in the order of `run_at`, oldest first; in a store whose queues are lists (Redis), in the order in which they
+    /// became ready, those that were handed back first. Attempt and run are counted up.
     ///
     /// Paused queues give nothing. A job past its `expires_at` that has never run goes to the dead with the reason "expired"
     /// instead, and does not count as taken. A job with [`RECOVERIES_SUSPECT`] recoveries is passed over while the
@@ -182,8 +185,9 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     fn get(&self, id: JobId) -> Reply<'_, Option<JobRecord>>;
 
     /// One page of jobs. Live states are listed by `run_at`, oldest first; final states by `finished_at`, newest
-    /// first; all states together by their arrival in the store, newest first; equals by their arrival. A page may be
-    /// short, even empty, and still have a next one: each call reads a bounded number of records.
+    /// first; all states together by their arrival in the store, newest first; equals by their arrival. In a store
+    /// whose queues are lists (Redis), ready jobs are listed queue by queue as they would be taken, and all states
+    /// together one after the other. A page may be short, even empty, and still have a next one: each call reads a bounded number of records.
     fn list(&self, query: JobQuery) -> Reply<'_, JobPage>;
 
     /// How many jobs are in each state, and what has happened in all, exactly as of some recent instant.
@@ -226,7 +230,7 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
 /// What a store is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct StoreInfo {
-    /// `memory` or `sqlite`.
+    /// `memory`, `sqlite` or `redis`.
     pub engine: &'static str,
     /// Where it is, as a URL without secrets.
     pub url: String,
@@ -292,6 +296,9 @@ pub struct MemberInfo {
     pub pid: u32,
     /// The queues it serves, in order.
     pub queues: Vec<String>,
+    /// The share of each of these queues; 0 for all when the first one goes before the others. Empty: not told.
+    #[serde(default)]
+    pub weights: Vec<u32>,
     /// How many jobs it runs at a time.
     pub concurrency: u32,
     /// The version of the engine.

@@ -7,8 +7,8 @@ use crate::store::Store;
 use crate::store::memory::MemoryStore;
 use crate::store::sharded::ShardedStore;
 
-/// Opens the store that `url` names: `sqlite:PATH`, `sqlite:PATH?sync=normal` for the fast mode, `memory:`, or
-/// `shards:URL|URL|…` for several of them as one ([`ShardedStore`]).
+/// Opens the store that `url` names: `sqlite:PATH`, `sqlite:PATH?sync=normal` for the fast mode,
+/// `redis://HOST:PORT/DB` and its kin, `memory:`, or `shards:URL|URL|…` for several of them as one ([`ShardedStore`]).
 ///
 /// # Errors
 /// [`StoreError::Refused`] for a URL of another kind, and for whatever the store itself refuses.
@@ -21,13 +21,19 @@ pub fn open(url: &str) -> Result<Arc<dyn Store>, StoreError> {
         }
         #[cfg(feature = "sqlite")]
         Some(("sqlite", rest)) => open_sqlite(url, rest),
+        #[cfg(feature = "redis")]
+        Some(("redis" | "rediss" | "unix" | "redis+unix" | "redis+sentinel", _)) => {
+            use crate::store::redis::{RedisOptions, RedisStore};
+            Ok(Arc::new(RedisStore::open(url, RedisOptions::default())?))
+        }
         _ => Err(refused(url, "no kind of store this build knows", known())),
     }
 }
 
 fn known() -> String {
     let sqlite = if cfg!(feature = "sqlite") { "sqlite:PATH (such as sqlite:jobs.db) or " } else { "" };
-    format!("use {sqlite}memory:")
+    let redis = if cfg!(feature = "redis") { "redis://HOST:PORT/DB or " } else { "" };
+    format!("use {sqlite}{redis}memory:")
 }
 
 fn refused(url: &str, found: impl Into<String>, hint: impl Into<String>) -> StoreError {
@@ -64,7 +70,7 @@ mod tests {
     #[test]
     fn a_url_that_names_no_known_store_is_refused_with_those_that_are_known() {
         for url in
-            ["jobs.db", "redis://localhost", "", "sqlite:", "sqlite::memory:", "sqlite:x.db?sync=never", "memory:x"]
+            ["jobs.db", "mysql://localhost", "", "sqlite:", "sqlite::memory:", "sqlite:x.db?sync=never", "memory:x"]
         {
             let error = open(url).unwrap_err().to_string();
             assert!(error.contains("memory:") || error.contains("sync=full"), "{url}: {error}");

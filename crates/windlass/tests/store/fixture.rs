@@ -25,6 +25,10 @@ macro_rules! for_every_store {
         mod sqlite {
             $(#[test] fn $name() { super::$name(&crate::fixture::Fixture::sqlite()); })*
         }
+        #[cfg(feature = "redis")]
+        mod redis {
+            $(#[test] fn $name() { super::$name(&crate::fixture::Fixture::redis()); })*
+        }
     };
 }
 pub(crate) use for_every_store;
@@ -35,7 +39,17 @@ pub(crate) const LEASE: Duration = Duration::from_secs(15);
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
 pub(crate) const HOUR: Duration = Duration::from_secs(3_600);
 
+/// In which order a store gives out the ready jobs of a queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Order {
+    /// By the time for which they were due, then by arrival.
+    Due,
+    /// As they became ready, those handed back first: a Sidekiq queue is a list, and can do no more.
+    Ready,
+}
+
 pub(crate) struct Fixture {
+    pub(crate) order: Order,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) clock: Arc<ManualClock>,
     pub(crate) entropy: Entropy,
@@ -46,7 +60,7 @@ impl Fixture {
     pub(crate) fn memory() -> Fixture {
         let clock = Arc::new(ManualClock::new(MORNING));
         let store = Arc::new(MemoryStore::new(Arc::clone(&clock) as Arc<dyn Clock>));
-        Fixture { store, clock, entropy: Entropy::seeded(7), _dir: None }
+        Fixture { order: Order::Due, store, clock, entropy: Entropy::seeded(7), _dir: None }
     }
 
     /// Three stores as one.
@@ -54,7 +68,7 @@ impl Fixture {
         let clock = Arc::new(ManualClock::new(MORNING));
         let shard = || Arc::new(MemoryStore::new(Arc::clone(&clock) as Arc<dyn Clock>)) as Arc<dyn Store>;
         let store = Arc::new(ShardedStore::new(vec![shard(), shard(), shard()]).unwrap());
-        Fixture { store, clock, entropy: Entropy::seeded(7), _dir: None }
+        Fixture { order: Order::Due, store, clock, entropy: Entropy::seeded(7), _dir: None }
     }
 
     pub(crate) fn sqlite() -> Fixture {
@@ -63,7 +77,26 @@ impl Fixture {
         // What is kept after a power cut is not what this suite is about.
         let options = SqliteOptions { sync: Sync::Normal, clock: Arc::clone(&clock) as Arc<dyn Clock> };
         let store = Arc::new(SqliteStore::open(dir.path().join("jobs.db"), options).unwrap());
-        Fixture { store, clock, entropy: Entropy::seeded(7), _dir: Some(dir) }
+        Fixture { order: Order::Due, store, clock, entropy: Entropy::seeded(7), _dir: Some(dir) }
+    }
+
+    /// A namespace of its own in one server, which serves all tests.
+    #[cfg(feature = "redis")]
+    pub(crate) fn redis() -> Fixture {
+        use std::sync::OnceLock;
+        use std::sync::atomic::{AtomicU32, Ordering};
+
+        use windlass::store::redis::{RedisOptions, RedisStore};
+        use windlass_testbed::RedisServer;
+
+        static SERVER: OnceLock<RedisServer> = OnceLock::new();
+        static SPACES: AtomicU32 = AtomicU32::new(0);
+        let server = SERVER.get_or_init(|| RedisServer::start().unwrap());
+        let clock = Arc::new(ManualClock::new(MORNING));
+        let url = format!("{}?namespace=t{}", server.url(), SPACES.fetch_add(1, Ordering::Relaxed));
+        let options = RedisOptions { clock: Some(Arc::clone(&clock) as Arc<dyn Clock>) };
+        let store = Arc::new(RedisStore::open(&url, options).unwrap());
+        Fixture { order: Order::Ready, store, clock, entropy: Entropy::seeded(7), _dir: None }
     }
 
     pub(crate) fn now(&self) -> Timestamp {
@@ -98,6 +131,7 @@ impl Fixture {
             host: name.to_owned(),
             pid: 1,
             queues: vec!["default".to_owned()],
+            weights: vec![1],
             concurrency: 10,
             version: "0".to_owned(),
         };

@@ -56,8 +56,15 @@ fn strangers_may_not_lease_nor_beat_nor_finish(f: &Fixture) {
 
 fn an_identity_is_used_once_and_a_lease_has_a_range(f: &Fixture) {
     let id = f.join("a");
-    let info =
-        MemberInfo { id, host: "a".to_owned(), pid: 1, queues: Vec::new(), concurrency: 1, version: "0".to_owned() };
+    let info = MemberInfo {
+        id,
+        host: "a".to_owned(),
+        pid: 1,
+        queues: Vec::new(),
+        weights: Vec::new(),
+        concurrency: 1,
+        version: "0".to_owned(),
+    };
 
     assert!(matches!(block_on(f.store.join(info.clone(), LEASE)), Err(StoreError::Invalid { .. })));
     let other = MemberInfo { id: MemberId::new("b", 1, 1), ..info };

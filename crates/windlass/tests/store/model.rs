@@ -19,7 +19,7 @@ use windlass::store::{
     RECOVERY_WINDOW, Take, Verdict, Vitals,
 };
 
-use crate::fixture::{Fixture, LEASE, SECOND, error};
+use crate::fixture::{Fixture, LEASE, Order, SECOND, error};
 
 const QUEUES: [&str; 2] = ["default", "other"];
 
@@ -79,6 +79,12 @@ struct Life {
     state: State,
     run_at: u64,
     arrival: usize,
+    /// Its place in its queue, where that is a list.
+    line: i64,
+    /// When it began to wait for its time, among those of the same time.
+    waits_since: usize,
+    /// Which lease of all it was.
+    lease: usize,
     attempt: u32,
     run: u64,
     recoveries: u32,
@@ -106,10 +112,43 @@ struct Model {
     leases: Vec<(usize, LeaseToken)>,
     paused: BTreeSet<&'static str>,
     fault: Fault,
+    order: Order,
     arrivals: usize,
+    front: i64,
+    back: i64,
+    waits: usize,
+    leased: usize,
 }
 
 impl Model {
+    fn put_last(&mut self, index: usize) {
+        self.back += 1;
+        self.jobs[index].line = self.back;
+    }
+
+    /// The first of them comes first.
+    fn put_first(&mut self, indexes: &[usize]) {
+        for index in indexes.iter().rev() {
+            self.front -= 1;
+            self.jobs[*index].line = self.front;
+        }
+    }
+
+    fn put_off(&mut self, index: usize) {
+        self.waits += 1;
+        self.jobs[index].waits_since = self.waits;
+    }
+
+    /// What a member holds, in the order in which it is handed back.
+    fn held_by(&self, member: usize) -> Vec<usize> {
+        let mut held: Vec<usize> = (0..self.jobs.len()).filter(|i| self.jobs[*i].member == Some(member)).collect();
+        match self.order {
+            Order::Due => held.sort_by_key(|i| self.jobs[*i].arrival),
+            Order::Ready => held.sort_by_key(|i| self.jobs[*i].lease),
+        }
+        held
+    }
+
     fn live(&self, member: usize) -> bool {
         self.members.get(member).is_some_and(|m| m.is_there && !m.is_lost)
     }
@@ -135,7 +174,11 @@ impl Model {
             let mut order: Vec<usize> = (0..self.jobs.len())
                 .filter(|i| self.jobs[*i].state == State::Ready && self.jobs[*i].queue == queue)
                 .collect();
-            order.sort_by_key(|i| (self.jobs[*i].run_at, self.jobs[*i].arrival));
+            let is_suspect = |job: &Life| job.recoveries >= RECOVERIES_SUSPECT;
+            match self.order {
+                Order::Due => order.sort_by_key(|i| (self.jobs[*i].run_at, self.jobs[*i].arrival)),
+                Order::Ready => order.sort_by_key(|i| (!is_suspect(&self.jobs[*i]), self.jobs[*i].line)),
+            }
             if self.fault == Fault::LeasesTheYoungestFirst {
                 order.reverse();
             }
@@ -153,6 +196,8 @@ impl Model {
                     job.attempt += 1;
                     job.run += 1;
                     job.member = Some(member);
+                    self.leased += 1;
+                    job.lease = self.leased;
                     taken.push(job.id);
                 }
             }
@@ -180,15 +225,18 @@ impl Model {
             2 => {
                 Model::end(job, State::Retry);
                 job.run_at = now + 7;
+                self.put_off(index);
             }
             3 => Model::end(job, State::Dead),
             4 => {
                 Model::hand_back(job, State::Scheduled);
                 job.run_at = now + 3;
+                self.put_off(index);
             }
             _ => {
                 Model::hand_back(job, State::Ready);
                 job.attempt += u32::from(fault == Fault::KeepsTheAttemptOfAReleasedJob);
+                self.put_first(&[index]);
             }
         }
         Finished::Landed
@@ -204,9 +252,8 @@ impl Model {
             if !self.members[member].is_there || !self.members[member].is_lost {
                 continue;
             }
-            let mut held: Vec<usize> = (0..self.jobs.len()).filter(|i| self.jobs[*i].member == Some(member)).collect();
-            held.sort_by_key(|i| self.jobs[*i].arrival);
-            for index in held {
+            let mut ready = Vec::new();
+            for index in self.held_by(member) {
                 if recovered + dead + cancelled == max {
                     break;
                 }
@@ -230,8 +277,10 @@ impl Model {
                 } else {
                     recovered += 1;
                     Model::hand_back(job, State::Ready);
+                    ready.push(index);
                 }
             }
+            self.put_first(&ready);
             if !self.jobs.iter().any(|job| job.member == Some(member)) {
                 self.members[member].is_there = false;
             }
@@ -243,7 +292,10 @@ impl Model {
         let now = self.now;
         let is_due = |job: &Life| matches!(job.state, State::Scheduled | State::Retry) && job.run_at <= now;
         let mut order: Vec<usize> = (0..self.jobs.len()).filter(|i| is_due(&self.jobs[*i])).collect();
-        order.sort_by_key(|i| (self.jobs[*i].run_at, self.jobs[*i].arrival));
+        match self.order {
+            Order::Due => order.sort_by_key(|i| (self.jobs[*i].run_at, self.jobs[*i].arrival)),
+            Order::Ready => order.sort_by_key(|i| (self.jobs[*i].run_at, self.jobs[*i].waits_since)),
+        }
         let (mut ready, mut expired) = (0, 0);
         for index in order.into_iter().take(max) {
             let job = &mut self.jobs[index];
@@ -253,6 +305,7 @@ impl Model {
             } else {
                 ready += 1;
                 job.state = State::Ready;
+                self.put_last(index);
             }
         }
         (ready, expired)
@@ -279,6 +332,7 @@ impl Model {
                     (job.attempt, job.recoveries, job.window) = (0, 0, None);
                 }
                 (job.state, job.run_at, job.expires_at) = (State::Ready, now, None);
+                self.put_last(index);
             }
             _ => {
                 self.jobs.remove(index);
@@ -309,7 +363,12 @@ fn compare(f: &Fixture, steps: &[Step], fault: Fault) -> Result<(), TestCaseErro
         leases: Vec::new(),
         paused: BTreeSet::new(),
         fault,
+        order: f.order,
         arrivals: 0,
+        front: 0,
+        back: 0,
+        waits: 0,
+        leased: 0,
     };
     for step in steps {
         do_both(f, &mut model, step)?;
@@ -333,6 +392,9 @@ fn do_both(f: &Fixture, model: &mut Model, step: &Step) -> Result<(), TestCaseEr
                 state: if delay_s > 0 { State::Scheduled } else { State::Ready },
                 run_at,
                 arrival: model.arrivals,
+                line: 0,
+                waits_since: 0,
+                lease: 0,
                 attempt: 0,
                 run: 0,
                 recoveries: 0,
@@ -342,6 +404,12 @@ fn do_both(f: &Fixture, model: &mut Model, step: &Step) -> Result<(), TestCaseEr
                 cancel_asked: false,
                 expires_at: expires.then_some(run_at + 5),
             });
+            let last = model.jobs.len() - 1;
+            if delay_s > 0 {
+                model.put_off(last)
+            } else {
+                model.put_last(last)
+            }
             block_on(f.store.insert(vec![job])).unwrap();
         }
         Step::Join => {
@@ -413,10 +481,18 @@ fn do_both(f: &Fixture, model: &mut Model, step: &Step) -> Result<(), TestCaseEr
             let mut left = 0;
             if model.live(member) {
                 model.members[member].is_there = false;
-                for job in model.jobs.iter_mut().filter(|job| job.member == Some(member)) {
+                let mut ready = Vec::new();
+                for index in model.held_by(member) {
                     left += 1;
-                    if job.once { Model::end(job, State::Dead) } else { Model::hand_back(job, State::Ready) }
+                    let job = &mut model.jobs[index];
+                    if job.once {
+                        Model::end(job, State::Dead);
+                    } else {
+                        Model::hand_back(job, State::Ready);
+                        ready.push(index);
+                    }
                 }
+                model.put_first(&ready);
             }
             prop_assert_eq!(answered, left);
         }
@@ -490,6 +566,12 @@ fn the_memory_store_lives_as_the_model_says() {
 #[test]
 fn the_sqlite_store_lives_as_the_model_says() {
     run(cases(300), Fault::None, Fixture::sqlite).unwrap();
+}
+
+#[cfg(feature = "redis")]
+#[test]
+fn the_redis_store_lives_as_the_model_says() {
+    run(cases(60), Fault::None, Fixture::redis).unwrap();
 }
 
 #[test]
