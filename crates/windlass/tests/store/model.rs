@@ -121,20 +121,20 @@ struct Model {
 }
 
 impl Model {
-    fn to_back(&mut self, index: usize) {
+    fn put_last(&mut self, index: usize) {
         self.back += 1;
         self.jobs[index].line = self.back;
     }
 
     /// The first of them comes first.
-    fn to_front(&mut self, indexes: &[usize]) {
+    fn put_first(&mut self, indexes: &[usize]) {
         for index in indexes.iter().rev() {
             self.front -= 1;
             self.jobs[*index].line = self.front;
         }
     }
 
-    fn to_wait(&mut self, index: usize) {
+    fn put_to_wait(&mut self, index: usize) {
         self.waits += 1;
         self.jobs[index].waits_since = self.waits;
     }
@@ -225,18 +225,18 @@ impl Model {
             2 => {
                 Model::end(job, State::Retry);
                 job.run_at = now + 7;
-                self.to_wait(index);
+                self.put_to_wait(index);
             }
             3 => Model::end(job, State::Dead),
             4 => {
                 Model::hand_back(job, State::Scheduled);
                 job.run_at = now + 3;
-                self.to_wait(index);
+                self.put_to_wait(index);
             }
             _ => {
                 Model::hand_back(job, State::Ready);
                 job.attempt += u32::from(fault == Fault::KeepsTheAttemptOfAReleasedJob);
-                self.to_front(&[index]);
+                self.put_first(&[index]);
             }
         }
         Finished::Landed
@@ -280,7 +280,7 @@ impl Model {
                     ready.push(index);
                 }
             }
-            self.to_front(&ready);
+            self.put_first(&ready);
             if !self.jobs.iter().any(|job| job.member == Some(member)) {
                 self.members[member].is_there = false;
             }
@@ -305,7 +305,7 @@ impl Model {
             } else {
                 ready += 1;
                 job.state = State::Ready;
-                self.to_back(index);
+                self.put_last(index);
             }
         }
         (ready, expired)
@@ -332,7 +332,7 @@ impl Model {
                     (job.attempt, job.recoveries, job.window) = (0, 0, None);
                 }
                 (job.state, job.run_at, job.expires_at) = (State::Ready, now, None);
-                self.to_back(index);
+                self.put_last(index);
             }
             _ => {
                 self.jobs.remove(index);
@@ -406,9 +406,9 @@ fn do_both(f: &Fixture, model: &mut Model, step: &Step) -> Result<(), TestCaseEr
             });
             let last = model.jobs.len() - 1;
             if delay_s > 0 {
-                model.to_wait(last)
+                model.put_to_wait(last)
             } else {
-                model.to_back(last)
+                model.put_last(last)
             }
             block_on(f.store.insert(vec![job])).unwrap();
         }
@@ -492,7 +492,7 @@ fn do_both(f: &Fixture, model: &mut Model, step: &Step) -> Result<(), TestCaseEr
                         ready.push(index);
                     }
                 }
-                model.to_front(&ready);
+                model.put_first(&ready);
             }
             prop_assert_eq!(answered, left);
         }

@@ -478,7 +478,7 @@ fn hex_of_bytes(bytes: &[u8]) -> String {
 fn bytes_of_hex(text: &str) -> Option<Vec<u8>> {
     let digits = text.as_bytes();
     let pair = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
-    if digits.len() % 2 == 0 { digits.chunks_exact(2).map(pair).collect() } else { None }
+    if digits.len().is_multiple_of(2) { digits.chunks_exact(2).map(pair).collect() } else { None }
 }
 
 /// The id of a job as Sidekiq names it. A name that is no 24 hexadecimal digits, which is legal there, gets an id
