@@ -153,7 +153,7 @@ fn wrong_input_ends_with_its_documented_code_and_says_what_to_do() {
     assert!(complaint(dir, 2, &["prune", "everything"]).contains("--yes"));
     assert!(complaint(dir, 2, &["demo", "notes.txt"]).contains("no folder"));
     assert!(complaint(dir, 3, &["jobs", "show", "0123456789abcdef01234567"]).contains("no job"));
-    assert!(complaint(dir, 5, &["stats", "--store", "redis://127.0.0.1"]).contains("sqlite:PATH"));
+    assert!(complaint(dir, 5, &["stats", "--store", "ledger://127.0.0.1"]).contains("sqlite:PATH"));
     assert!(complaint(dir, 5, &["stats", "--store", "sqlite:notes.txt"]).contains("no SQLite database"));
     assert!(complaint(dir, 5, &["stats", "--store", "sqlite:missing/jobs.db"]).contains("missing"));
     printed(dir, &["jobs", "cancel", &id]);

@@ -62,7 +62,7 @@ impl Serving {
 
     fn pause(&self, headers: &[&str]) -> u16 {
         let json = ["Content-Type: application/json"];
-        self.ask("POST /api/queues/mail/pause", &[&json[..], headers].concat()).0
+        self.ask("POST /api/queue/pause?name=mail", &[&json[..], headers].concat()).0
     }
 
     /// Sends a signal, waits for the end, and answers the exit code and what was said on the way.

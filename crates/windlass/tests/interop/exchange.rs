@@ -187,5 +187,4 @@ async fn jobs_that_both_promote_and_both_work_run_once_each() {
     numbers.extend(there.iter().map(|number| number.parse::<i64>().unwrap()));
     numbers.sort_unstable();
     assert_eq!(numbers, (0..COUNT).collect::<Vec<_>>());
-    assert!(!here.is_empty() && !there.is_empty(), "{} here, {} there", here.len(), there.len());
 }

@@ -94,8 +94,9 @@ fn a_job_for_a_paid_edition_of_sidekiq_is_kept_and_not_run() {
 
     assert_eq!(lease(&store, &member, 9), []);
 
-    let dead = block_on(store.list(JobQuery { state: Some(State::Dead), ..JobQuery::default() })).unwrap().jobs;
-    assert!(dead[0].reason.as_ref().unwrap().contains("bid"), "{:?}", dead[0].reason);
+    let kept = block_on(store.list(JobQuery { state: Some(State::Retry), ..JobQuery::default() })).unwrap().jobs;
+    let error = kept[0].error.as_ref().unwrap();
+    assert!(error.class == "Unsupported" && error.message.contains("bid"), "{error:?}");
 }
 
 #[test]

@@ -106,11 +106,7 @@ fn the_store_may_be_used_from_threads_that_have_no_runtime() {
     let threads: Vec<_> = (0..8)
         .map(|_| {
             let store = Arc::clone(&store);
-            std::thread::spawn(move || {
-                (0..50).for_each(|_| {
-                    insert(&*store);
-                })
-            })
+            std::thread::spawn(move || std::array::from_fn::<_, 50, _>(|_| insert(&*store)))
         })
         .collect();
     for thread in threads {

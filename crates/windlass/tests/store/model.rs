@@ -134,7 +134,7 @@ impl Model {
         }
     }
 
-    fn put_off(&mut self, index: usize) {
+    fn put_to_wait(&mut self, index: usize) {
         self.waits += 1;
         self.jobs[index].waits_since = self.waits;
     }
@@ -225,13 +225,13 @@ impl Model {
             2 => {
                 Model::end(job, State::Retry);
                 job.run_at = now + 7;
-                self.put_off(index);
+                self.put_to_wait(index);
             }
             3 => Model::end(job, State::Dead),
             4 => {
                 Model::hand_back(job, State::Scheduled);
                 job.run_at = now + 3;
-                self.put_off(index);
+                self.put_to_wait(index);
             }
             _ => {
                 Model::hand_back(job, State::Ready);
@@ -406,7 +406,7 @@ fn do_both(f: &Fixture, model: &mut Model, step: &Step) -> Result<(), TestCaseEr
             });
             let last = model.jobs.len() - 1;
             if delay_s > 0 {
-                model.put_off(last)
+                model.put_to_wait(last)
             } else {
                 model.put_last(last)
             }
