@@ -89,6 +89,7 @@ pub struct Allow {
     pub http: Vec<String>,
 }
 
+#[cfg(feature = "server")]
 impl QueueOrder {
     /// The share of a queue as others are told it: 0 where the first queue goes before the others.
     pub(crate) fn share_of(self, queue: &QueueConfig) -> u32 {
